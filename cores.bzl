@@ -8,6 +8,7 @@ load("//:copts.bzl", "LH_COPTS")
 
 # Nothing that is shipped.
 PROBED_USERS = [
+    "//access:__pkg__",
     "//bench:__pkg__",
     "//chunkserver:__subpackages__",
     "//client:__subpackages__",

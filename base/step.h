@@ -10,6 +10,10 @@
  *   - A core opens a link with LH_FX_OPEN under an id of its own choosing, which it never uses
  *     twice and whose highest bit is clear. Links that a peer opened have the highest bit set and
  *     are announced by LH_IN_LINK_OPENED.
+ *   - A link that a peer opened comes with the peer's identity: who it is by its certificate, which
+ *     is of an authority that this node trusts. It is the certificate's one URI
+ *     leasehold://ROLE/NAME, or else its subject ("CN=..."): never empty with TLS, and always ""
+ *     without. What it may do access/ decides.
  *   - LH_FX_SEND sends one message on a link; messages arrive in order and whole, or not at all.
  *     While a large one is on its way, LH_IN_PROGRESS tells its receiver that another part has
  *     come: at its beginning and now and then. Whether the rest follows nobody knows.
@@ -57,6 +61,9 @@
 #include <stdint.h>
 
 #define LH_LINK_SERVED (UINT64_C(1) << 63)
+
+/* Bytes of a peer's identity. Who has a longer name is refused before a core hears of it. */
+#define LH_LINK_IDENTITY_MAX 256
 
 /* Every method of every service. The table in proto/codec.c gives names and message types. */
 enum lh_method {
@@ -123,8 +130,8 @@ enum lh_disk_op {
 
 enum lh_input_kind {
     LH_IN_TIMER,       /* the core's deadline may have come; also harmless when it has not */
-    LH_IN_LINK_OPENED, /* link, method, text: the peer's address */
-    LH_IN_MESSAGE,     /* link, method, message, payload */
+    LH_IN_LINK_OPENED, /* link, method, text: the peer's address; identity: who it is */
+    LH_IN_MESSAGE,     /* link, method, message, payload; identity */
     LH_IN_PROGRESS,    /* link, method: a part of a message has arrived that is not whole yet */
     LH_IN_SENT,        /* link, method: what was sent with `tell` has left */
     LH_IN_HALF_CLOSED, /* link, method: no further message will come */
@@ -147,8 +154,10 @@ struct lh_input {
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;
-    int error;        /* LH_OK or LH_ERR_* */
-    const char *text; /* may be NULL; the driver's */
+    int error;            /* LH_OK or LH_ERR_* */
+    const char *text;     /* may be NULL; the driver's */
+    const char *identity; /* of LINK_OPENED, and of MESSAGE on a link that a peer opened: at most
+                             LH_LINK_IDENTITY_MAX bytes; NULL is as ""; the driver's */
     void *call;
 };
 

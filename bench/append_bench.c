@@ -229,15 +229,17 @@ int main(int argc, char **argv)
         .size = strtoul(value_of(argc, argv, "--size", "100"), NULL, 10),
         .seconds = strtod(value_of(argc, argv, "--seconds", "5"), NULL),
     };
+    const struct lh_cluster_options options = {.tls_dir = value_of(argc, argv, "--tls-dir", NULL)};
     struct lh_cluster *cluster;
 
     if (o.path == NULL || o.appenders == 0 || o.files == 0 || o.size == 0 || argc % 2 == 0) {
         fprintf(stderr,
             "usage: append_bench --path PATH [--master HOST:PORT,...] [--mode async|sync|read]\n"
-            "                    [--appenders N] [--files N] [--size BYTES] [--seconds S]\n");
+            "                    [--appenders N] [--files N] [--size BYTES] [--seconds S]\n"
+            "                    [--tls-dir DIRECTORY]\n");
         return 64;
     }
-    check("open the cluster", lh_cluster_open(o.master, NULL, &cluster));
+    check("open the cluster", lh_cluster_open(o.master, &options, &cluster));
     if (strcmp(o.mode, "read") == 0)
         read_all(&o, cluster);
     else

@@ -1,12 +1,10 @@
 /* peer_locks.h of etcd: its calls go through rpc/ and the loop, as those of a master. */
 #include "base/alloc.h"
-#include "bench/peer_locks.h"
+#include "bench/peer_loop.h"
 #include "proto/codec.h"
 #include "proto/etcd.pb-c.h"
-#include "runtime/loop.h"
 
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +21,13 @@ struct call {
 };
 
 struct etcd {
-    struct lh_bench_peer base;
-    struct lh_bench_load *load;
-    struct lh_loop *loop;
-    const char *address;
+    struct lh_bench_looped l;
     uint8_t lease[VARINT_BYTES];
     size_t lease_bytes;
     uint64_t last_link;
     struct call *calls;   /* by link, modulo CALLS_MAX */
     struct call *watches; /* by etcd's number: they are created in the order of the requests */
     size_t watch_count, watch_capacity, created;
-    struct lh_effects *fx; /* during a step */
-    sem_t done;
 };
 
 static char *key_text(uint64_t key, char text[32])
@@ -58,10 +51,10 @@ static void watch(struct etcd *e, uint32_t client, uint64_t key)
     q.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
     q.create_request = &create;
     if (e->watch_count == 0)
-        lh_fx_open(e->fx, WATCH_LINK, LH_METHOD_ETCD_WATCH, e->address, LH_DURATION_FOREVER);
+        lh_fx_open(e->l.fx, WATCH_LINK, LH_METHOD_ETCD_WATCH, e->l.address, LH_DURATION_FOREVER);
     LH_GROW(e->watches, e->watch_capacity, e->watch_count + 1);
     e->watches[e->watch_count++] = (struct call){LH_BENCH_WATCH, client, key};
-    lh_fx_send(e->fx, WATCH_LINK, &q.base, NULL);
+    lh_fx_send(e->l.fx, WATCH_LINK, &q.base, NULL);
 }
 
 static void read_key(struct etcd *e, uint64_t link, uint64_t key)
@@ -70,8 +63,8 @@ static void read_key(struct etcd *e, uint64_t link, uint64_t key)
     char text[32];
 
     q.key = bytes(key_text(key, text));
-    lh_fx_open(e->fx, link, LH_METHOD_ETCD_RANGE, e->address, LH_DURATION_FOREVER);
-    lh_fx_send(e->fx, link, &q.base, NULL);
+    lh_fx_open(e->l.fx, link, LH_METHOD_ETCD_RANGE, e->l.address, LH_DURATION_FOREVER);
+    lh_fx_send(e->l.fx, link, &q.base, NULL);
 }
 
 static void transaction(struct etcd *e, uint64_t link, enum lh_bench_op op, uint64_t key)
@@ -106,8 +99,8 @@ static void transaction(struct etcd *e, uint64_t link, enum lh_bench_op op, uint
         todo.request_put = &put;
     q.success = todos;
     q.n_success = 1;
-    lh_fx_open(e->fx, link, LH_METHOD_ETCD_TXN, e->address, LH_DURATION_FOREVER);
-    lh_fx_send(e->fx, link, &q.base, NULL);
+    lh_fx_open(e->l.fx, link, LH_METHOD_ETCD_TXN, e->l.address, LH_DURATION_FOREVER);
+    lh_fx_send(e->l.fx, link, &q.base, NULL);
 }
 
 static void request(struct lh_bench_peer *peer, uint32_t client, enum lh_bench_op op, uint64_t key)
@@ -132,12 +125,12 @@ static void on_watch(struct etcd *e, const Etcdserverpb__WatchResponse *r)
         lh_bench_fail("etcd ended a watch: %s", r->cancel_reason);
     if (r->created) {
         struct call w = e->watches[e->created++];
-        e->load->done(e->load, &e->base, w.client, LH_BENCH_WATCH, w.key, true);
+        e->l.load->done(e->l.load, &e->l.base, w.client, LH_BENCH_WATCH, w.key, true);
         return;
     }
     for (size_t i = 0; i < r->n_events && (size_t)r->watch_id < e->created; i++) {
         struct call w = e->watches[r->watch_id];
-        e->load->done(e->load, &e->base, w.client, LH_BENCH_NOTED, w.key, true);
+        e->l.load->done(e->l.load, &e->l.base, w.client, LH_BENCH_NOTED, w.key, true);
     }
 }
 
@@ -152,70 +145,32 @@ static void on_answer(struct etcd *e, const struct lh_input *in)
         ok = ((const Etcdserverpb__RangeResponse *)in->message)->n_kvs == 1;
     if (!ok && c.op != LH_BENCH_ACQUIRE)
         lh_bench_fail("etcd: operation %d was refused", (int)c.op);
-    e->load->done(e->load, &e->base, c.client, c.op, c.key, ok);
+    e->l.load->done(e->l.load, &e->l.base, c.client, c.op, c.key, ok);
 }
 
-static void step(void *self, struct lh_input *in, struct lh_effects *fx)
+static void input(struct lh_bench_looped *l, const struct lh_input *in)
 {
-    struct etcd *e = self;
+    struct etcd *e = (struct etcd *)l;
 
-    e->fx = fx;
     if (in->kind == LH_IN_CALL)
-        e->load->begin(e->load, &e->base);
+        l->load->begin(l->load, &l->base);
     else if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_ETCD_WATCH)
         on_watch(e, in->message);
     else if (in->kind == LH_IN_MESSAGE)
         on_answer(e, in);
     else if (in->kind == LH_IN_LINK_CLOSED && (in->error != LH_OK || in->link == WATCH_LINK))
-        lh_bench_fail("etcd at %s: %s", e->address, in->text == NULL ? "?" : in->text);
-    e->fx = NULL;
-}
-
-static struct lh_instant never(const void *self)
-{
-    (void)self;
-    return LH_INSTANT_NEVER;
-}
-
-static void completed(void *arg, void *call, int error)
-{
-    (void)call;
-    (void)error;
-    sem_post(&((struct etcd *)arg)->done);
-}
-
-static void over(struct lh_bench_peer *peer)
-{
-    lh_fx_complete(((struct etcd *)peer)->fx, NULL, LH_OK);
-}
-
-static void run(struct lh_bench_peer *peer, struct lh_bench_load *load)
-{
-    struct etcd *e = (struct etcd *)peer;
-
-    e->load = load;
-    lh_loop_start(e->loop);
-    lh_loop_call(e->loop, NULL);
-    while (sem_wait(&e->done) != 0)
-        ;
+        lh_bench_fail("etcd at %s: %s", l->address, in->text == NULL ? "?" : in->text);
 }
 
 struct lh_bench_peer *lh_bench_etcd(const struct lh_bench_options *o)
 {
     struct etcd *e = lh_alloc(sizeof *e);
-    struct lh_loop_config config = {
-        .core = {e, step, never}, .name = "client", .on_complete = completed, .arg = e};
-    char why[200];
 
-    e->base =
-        (struct lh_bench_peer){.request = request, .run = run, .over = over, .watch_stays = true};
-    e->address = o->address;
+    lh_bench_looped_init(&e->l, o, request, input);
+    e->l.base.watch_stays = true;
     e->last_link = WATCH_LINK;
     e->calls = lh_alloc_array(CALLS_MAX, sizeof *e->calls);
     for (uint64_t n = o->lease; n > 0 || e->lease_bytes == 0; n >>= 7)
         e->lease[e->lease_bytes++] = (uint8_t)((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
-    sem_init(&e->done, 0, 0);
-    if (lh_loop_create(&config, &e->loop, why, sizeof why) != LH_OK)
-        lh_bench_fail("%s", why);
-    return &e->base;
+    return &e->l.base;
 }

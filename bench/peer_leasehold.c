@@ -3,13 +3,11 @@
  * it has not left. RELEASE counts as done when it is asked for: nobody waits for it. Sessions have
  * the longest term and send no heartbeats, so that a load has a minute at most. */
 #include "base/alloc.h"
-#include "bench/peer_locks.h"
+#include "bench/peer_loop.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
-#include "runtime/loop.h"
 
 #include <inttypes.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,17 +44,12 @@ struct client {
 };
 
 struct leasehold {
-    struct lh_bench_peer base;
-    struct lh_bench_load *load;
-    struct lh_loop *loop;
-    const char *address;
+    struct lh_bench_looped l;
     struct client *clients; /* the link of client i is i + 1 */
     uint32_t client_count, ready;
     uint32_t *listed; /* that have gathered something in this step */
     size_t listed_count;
     uint64_t *tokens; /* by key, modulo KEYS_MAX */
-    struct lh_effects *fx;
-    sem_t done;
 };
 
 static void send_ops(struct leasehold *l, uint32_t i)
@@ -75,7 +68,7 @@ static void send_ops(struct leasehold *l, uint32_t i)
     ops.n_ops = n;
     q.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
     q.ops = &ops;
-    lh_fx_send_told(l->fx, i + 1, &q.base, NULL);
+    lh_fx_send_told(l->l.fx, i + 1, &q.base, NULL);
     c->sending = true;
     c->op_count -= n;
     if (c->op_count > 0)
@@ -114,7 +107,7 @@ static void release(struct leasehold *l, uint32_t client, uint64_t key)
     o->release.token = l->tokens[key % KEYS_MAX];
     o->op.op_case = LEASEHOLD__LEASE_OP__OP_RELEASE;
     o->op.release = &o->release;
-    l->load->done(l->load, &l->base, client, LH_BENCH_RELEASE, key, true);
+    l->l.load->done(l->l.load, &l->l.base, client, LH_BENCH_RELEASE, key, true);
 }
 
 static void request(struct lh_bench_peer *peer, uint32_t client, enum lh_bench_op op, uint64_t key)
@@ -159,8 +152,8 @@ static void attach(struct leasehold *l, uint32_t i)
     attach.label = (char *)(uintptr_t) "peer_locks_bench";
     q.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
     q.attach = &attach;
-    lh_fx_open(l->fx, i + 1, LH_METHOD_LEASE_SESSION, l->address, LH_DURATION_FOREVER);
-    lh_fx_send(l->fx, i + 1, &q.base, NULL);
+    lh_fx_open(l->l.fx, i + 1, LH_METHOD_LEASE_SESSION, l->l.address, LH_DURATION_FOREVER);
+    lh_fx_send(l->l.fx, i + 1, &q.base, NULL);
 }
 
 static void show_nothing(struct leasehold *l, uint64_t link)
@@ -171,7 +164,7 @@ static void show_nothing(struct leasehold *l, uint64_t link)
     show.stamp = lh_clock_now().ns;
     q.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
     q.show = &show;
-    lh_fx_send(l->fx, link, &q.base, NULL);
+    lh_fx_send(l->l.fx, link, &q.base, NULL);
 }
 
 static void on_answer(struct leasehold *l, uint32_t i, const Leasehold__LeaseAnswer *a)
@@ -181,10 +174,10 @@ static void on_answer(struct leasehold *l, uint32_t i, const Leasehold__LeaseAns
     if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED) {
         struct request r = c->requests[a->granted->id % REQUESTS];
         l->tokens[r.key % KEYS_MAX] = a->granted->token;
-        l->load->done(l->load, &l->base, i, r.op, r.key, true);
+        l->l.load->done(l->l.load, &l->l.base, i, r.op, r.key, true);
     } else if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE) {
         struct request r = c->requests[a->value->id % REQUESTS];
-        l->load->done(l->load, &l->base, i, r.op, r.key, a->value->error == 0);
+        l->l.load->done(l->l.load, &l->l.base, i, r.op, r.key, a->value->error == 0);
     } else if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED) {
         lh_bench_fail("refused: %s", a->refused->text);
     }
@@ -200,25 +193,24 @@ static void on_message(struct leasehold *l, const struct lh_input *in)
     } else if (r->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN) {
         l->clients[i].ready = true;
         if (++l->ready == l->client_count)
-            l->load->begin(l->load, &l->base);
+            l->l.load->begin(l->l.load, &l->l.base);
     } else if (r->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS) {
         for (size_t k = 0; k < r->answers->n_answers; k++)
             on_answer(l, i, r->answers->answers[k]);
     }
 }
 
-static void step(void *self, struct lh_input *in, struct lh_effects *fx)
+static void input(struct lh_bench_looped *looped, const struct lh_input *in)
 {
-    struct leasehold *l = self;
+    struct leasehold *l = (struct leasehold *)looped;
 
-    l->fx = fx;
     if (in->kind == LH_IN_CALL)
         for (uint32_t i = 0; i < l->client_count; i++)
             attach(l, i);
     else if (in->kind == LH_IN_MESSAGE)
         on_message(l, in);
     else if (in->kind == LH_IN_LINK_CLOSED)
-        lh_bench_fail("%s: %s", l->address, in->text == NULL ? "?" : in->text);
+        lh_bench_fail("%s: %s", looped->address, in->text == NULL ? "?" : in->text);
     if (in->kind == LH_IN_SENT) {
         l->clients[in->link - 1].sending = false;
         send_ops(l, (uint32_t)in->link - 1);
@@ -228,47 +220,13 @@ static void step(void *self, struct lh_input *in, struct lh_effects *fx)
         send_ops(l, l->listed[i]);
     }
     l->listed_count = 0;
-    l->fx = NULL;
-}
-
-static struct lh_instant never(const void *self)
-{
-    (void)self;
-    return LH_INSTANT_NEVER;
-}
-
-static void completed(void *arg, void *call, int error)
-{
-    (void)call;
-    (void)error;
-    sem_post(&((struct leasehold *)arg)->done);
-}
-
-static void over(struct lh_bench_peer *peer)
-{
-    lh_fx_complete(((struct leasehold *)peer)->fx, NULL, LH_OK);
-}
-
-static void run(struct lh_bench_peer *peer, struct lh_bench_load *load)
-{
-    struct leasehold *l = (struct leasehold *)peer;
-
-    l->load = load;
-    lh_loop_start(l->loop);
-    lh_loop_call(l->loop, NULL);
-    while (sem_wait(&l->done) != 0)
-        ;
 }
 
 struct lh_bench_peer *lh_bench_leasehold(const struct lh_bench_options *o)
 {
     struct leasehold *l = lh_alloc(sizeof *l);
-    struct lh_loop_config config = {
-        .core = {l, step, never}, .name = "client", .on_complete = completed, .arg = l};
-    char why[200];
 
-    l->base = (struct lh_bench_peer){.request = request, .run = run, .over = over};
-    l->address = o->address;
+    lh_bench_looped_init(&l->l, o, request, input);
     l->client_count = (uint32_t)o->clients;
     l->clients = lh_alloc_array(o->clients, sizeof *l->clients);
     l->listed = lh_alloc_array(o->clients, sizeof *l->listed);
@@ -277,8 +235,5 @@ struct lh_bench_peer *lh_bench_leasehold(const struct lh_bench_options *o)
         l->clients[i].ops = lh_alloc_array(OPS_MAX, sizeof(struct op));
         l->clients[i].requests = lh_alloc_array(REQUESTS, sizeof(struct request));
     }
-    sem_init(&l->done, 0, 0);
-    if (lh_loop_create(&config, &l->loop, why, sizeof why) != LH_OK)
-        lh_bench_fail("%s", why);
-    return &l->base;
+    return &l->l.base;
 }

@@ -155,10 +155,28 @@ static void stop_if_done(struct lh_chunkserver *cs)
 /* ------------------------------------------------------------------------------------------------
  * Inputs. */
 
+/* ACC-3. */
+static bool refused(struct lh_cs_host *host, const struct lh_input *in)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (lh_access_call(host->config.access, in->identity, in->method, NULL, NULL, text) == LH_OK ||
+        LH_PLANTED("replica-for-anybody"))
+        return false;
+    LH_MARK("access-refused-by-server");
+    host->counts.access_refused++;
+    lh_access_say(&host->refusals, host->fx, host->now,
+        lh_milliseconds(host->config.bounds.refusal_log_pause_ms), text);
+    lh_fx_close(host->fx, in->link, LH_ERR_PERMISSION, text);
+    return true;
+}
+
 static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
 {
     struct lh_cs_host *host = &cs->host;
 
+    if (refused(host, in))
+        return;
     switch (in->method) {
     case LH_METHOD_APPEND:
         lh_cs_link_add(host, in->link, &lh_cs_append_links, cs->primaries, NULL);

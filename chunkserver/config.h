@@ -1,6 +1,7 @@
 /* The configuration of a chunkserver's core, and the names that it shares with whoever runs it. */
 #pragma once
 
+#include "access/access.h"
 #include "base/time.h"
 #include "chunkserver/bounds.h"
 #include "finder/finder.h"
@@ -28,6 +29,8 @@ struct lh_chunkserver_config {
     size_t chunk_count;
     uint64_t capacity_bytes;
     uint64_t free_bytes;
+
+    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core */
 
     struct lh_duration member_timeout; /* 1 s: a member without progress is reported (REC-3) */
     struct lh_duration drain_timeout;  /* 2 s: appends under way may take this long to commit

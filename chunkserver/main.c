@@ -6,6 +6,7 @@
 #include "runtime/disk.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/notify.h"
 #include "runtime/observe.h"
 #include "runtime/server.h"
 
@@ -20,11 +21,10 @@
 
 #define COMPONENT "chunkserver"
 
-/* How often free space is measured and the health service updated. */
-#define UPDATE_MS 500
-
 struct node {
-    const struct lh_chunkserver_options *options;
+    struct lh_chunkserver_options *options;
+    int argc; /* what the options are read from, again at SIGHUP */
+    char **argv;
     struct lh_data_dir *dir;
     struct lh_disk *disk;
     struct lh_chunkserver *core;
@@ -151,6 +151,7 @@ static int observe(struct node *node, char *why, size_t why_size)
     const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
         .metrics = metrics,
         .ready = ready,
+        .tls = lh_loop_tls(node->loop),
         .arg = node};
 
     return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);
@@ -182,7 +183,22 @@ static void update(void *arg)
     lh_chunkserver_set_space(node->core, capacity, available);
     bool serving = lh_chunkserver_in_session(node->core, lh_clock_now());
     lh_loop_unlock(node->loop);
-    lh_loop_set_serving(node->loop, serving);
+    lh_loop_set_serving(node->loop, serving, serving);
+}
+
+static void reload(void *arg)
+{
+    struct node *node = arg;
+    struct lh_chunkserver_options fresh = {0};
+    int code;
+
+    if (!lh_chunkserver_options_parse(&fresh, node->argc, node->argv, &code)) {
+        lh_log(LH_ERROR, COMPONENT, "the options are wrong, as said above: none was taken up");
+        return;
+    }
+    node->options->capacity = fresh.capacity;
+    lh_server_refresh(COMPONENT, &node->options->args, &fresh.args, &fresh.server);
+    lh_chunkserver_options_free(&fresh);
 }
 
 /* Until a signal asks to stop, or the core stops by itself. */
@@ -195,7 +211,8 @@ static int serve(struct node *node)
         .stop_timeout = node->options->stop_timeout,
         .options = &node->options->server,
         .update = update,
-        .interval = lh_milliseconds(UPDATE_MS),
+        .ready = ready,
+        .reload = reload,
         .arg = node,
     };
     int code, error;
@@ -210,6 +227,9 @@ static int serve(struct node *node)
     }
     return error == LH_OK ? code : lh_server_exit_code(error);
 }
+
+/* What others may call here; leasehold.proto. */
+static const char *const services[] = {"leasehold.ChunkServer", NULL};
 
 static int run(struct node *node)
 {
@@ -239,6 +259,7 @@ static int run(struct node *node)
         .master_term = identity->master_term,
         .incarnation = identity->incarnation,
         .process = draw_process(),
+        .access = o->server.access,
         .masters = o->masters.items,
         .master_count = o->masters.count,
         .member_timeout = o->member_timeout,
@@ -270,7 +291,7 @@ static int run(struct node *node)
         .name = COMPONENT,
         .listen = o->server.listen,
         .threads = (unsigned)o->server.network_threads,
-        .health_service = "leasehold.ChunkServer",
+        .services = services,
         .disk = node->disk,
         .persist = persist,
         .store = node,
@@ -293,15 +314,16 @@ static int run(struct node *node)
         identity->server_id, identity->incarnation, o->server.listen, o->advertise, o->data_dir,
         config.chunk_count, lh_disk_has_uring(node->disk) ? "io_uring" : "threads");
     lh_loop_start(node->loop);
-    update(node);
+    /* A session may take long, or wait for a master: the server is up without. */
+    lh_notify("READY=1\n");
     int code = serve(node);
     lh_log(LH_INFO, COMPONENT, "bye");
     return code;
 }
 
-static int open_and_run(struct lh_chunkserver_options *o)
+static int open_and_run(struct lh_chunkserver_options *o, int argc, char **argv)
 {
-    struct node node = {.options = o};
+    struct node node = {.options = o, .argc = argc, .argv = argv};
     char why[512];
     int error = lh_data_dir_open(o->data_dir, o->server_id, &node.dir, why, sizeof why);
     if (error != LH_OK)
@@ -324,7 +346,7 @@ int main(int argc, char **argv)
     if (!lh_chunkserver_options_parse(&o, argc, argv, &code))
         return code;
     if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code))
-        code = open_and_run(&o);
+        code = open_and_run(&o, argc, argv);
     lh_chunkserver_options_free(&o);
     return code;
 }

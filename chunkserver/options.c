@@ -23,9 +23,10 @@ bool lh_chunkserver_options_parse(
         {LH_FLAG("server-id", STRING, &o->server_id, NULL), .metavar = "NAME",
             .help = "this server's lasting name; by default the data directory's, or a random one"},
         {LH_FLAG("failure-domain", STRING, &o->failure_domain, o->host), .metavar = "NAME",
+            .preset_words = "the host's name",
             .help = "what may fail together: replicas go to different ones where there are enough"},
         {LH_FLAG("capacity", SIZE, &o->capacity, "0"),
-            .help = "bytes to offer to the master; 0: the whole file system"},
+            .help = "bytes to offer to the master; 0: the whole file system", .live = true},
         {LH_FLAG("member-timeout", DURATION, &o->member_timeout, "1s"), .min = 10000000,
             .help = "as primary: report a member that makes no progress for so long"},
         {LH_FLAG("drain-timeout", DURATION, &o->drain_timeout, "2s"), .min = 1000000,
@@ -50,22 +51,29 @@ bool lh_chunkserver_options_parse(
         {LH_FLAG("uring", BOOL, &o->uring, "true"),
             .help = "use io_uring where the kernel lets us"},
         LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_TLS_FLAGS(o->server),
         LH_SERVER_LOG_FLAGS(o->server),
     };
     const struct lh_flags flags = {
         .command = "leasehold-chunkserver",
         .usage = "[OPTION]...",
+        .section = 8,
+        .title = "keeps replicas of chunks for Leasehold",
+        .files =
+            "`/etc/leasehold/chunkserver.conf`: the config file that the systemd unit gives to "
+            "the program\n`/var/lib/leasehold-chunkserver`: the data directory, likewise",
         .summary =
             "Keeps replicas of chunks and, with a lease from the master, orders the appends to "
             "some of them.",
         .epilog =
             "SIGTERM or SIGINT: finish appends under way, release all leases, exit.\n"
+            "SIGHUP: read the options again and take up log-level, log-format and capacity.\n"
             "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 data "
             "directory, 74 input or output, 75 deaf.\n",
         LH_FLAG_ROWS(table),
     };
 
-    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+    if (!lh_server_parse(&flags, argc, argv, &o->server, &o->args, code))
         return false;
     char wrong[256];
     o->advertise = lh_server_advertised(
@@ -76,11 +84,12 @@ bool lh_chunkserver_options_parse(
     if (error != LH_OK)
         (void)fprintf(stderr, "leasehold-chunkserver: --master: %s\n", wrong);
     *code = LH_SERVER_USAGE;
-    lh_flags_free(&o->args);
+    lh_chunkserver_options_free(o);
     return false;
 }
 
 void lh_chunkserver_options_free(struct lh_chunkserver_options *o)
 {
     lh_flags_free(&o->args);
+    lh_server_options_free(&o->server);
 }

@@ -66,7 +66,8 @@ struct link *world_open(struct world *w, enum lh_method method, const char *peer
         return NULL;
     add_link(w, id, method);
     world_step(w,
-        &(struct lh_input){.kind = LH_IN_LINK_OPENED, .link = id, .method = method, .text = peer});
+        &(struct lh_input){
+            .kind = LH_IN_LINK_OPENED, .link = id, .method = method, .text = peer, .identity = ""});
     return find(w, id);
 }
 

@@ -48,6 +48,7 @@
     X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
+    X(refusal_log_pause, 1000, "between two lines about somebody who may not do what he asked")    \
     X(cancel_wait_max, 60000, "who cancels a lock waits so long at most; clients repeat")          \
     /* Values (VAL). */                                                                            \
     X(change_wait, 65000, "a change waits so long for caches, if its caller does not say")         \
@@ -72,9 +73,11 @@
     X(calls_max, 100000, "answers of calls that are kept; beyond it the oldest goes")              \
     X(calls_dropped, 64, "of these, so many go in a step")                                         \
     X(programs_max, 100000, "sessions of programs")                                                \
-    X(program_locks_max, 1000000, "locks and requests of one session, and its cached values")      \
+    X(program_locks_max, 100000, "locks and requests of one session, and its cached values")       \
     X(showing_mib_max, 64, "megabytes that a session may show when it attaches")                   \
     X(program_sends, 32, "messages to a program that have not left; then it is not read")          \
+    X(program_send_bytes, 1048576, "likewise, bytes")                                              \
+    X(programs_send_bytes, 134217728, "likewise, to all; then streams end that have their share")  \
     X(locks_max, 10000000, "locks and cached values, all together")                                \
     X(waits_max, 1000000, "requests for locks that wait, all together")                            \
     X(sharers_max, 65536, "holders of one shared lock")                                            \
@@ -101,4 +104,6 @@
     X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \
     X(watchers_max, 10000, "streams of watchers")                                                  \
     X(watch_events, 1000, "changes in one message to a watcher")                                   \
-    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")
+    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")                         \
+    X(lock_events, 16384, "events of locks that are kept for watchers")                            \
+    X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")

@@ -297,13 +297,15 @@ static void check_programs(const struct lh_master *m)
     struct lh_m_program *p;
     struct lh_m_name *n;
     const struct lh_m_value_change *c;
-    size_t programs = 0, over = 0, values = 0, away = 0, bytes = 0;
+    size_t programs = 0, over = 0, values = 0, away = 0, bytes = 0, lookups_away = 0;
 
     RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree) {
         check_program(m, p);
         programs++;
         over += p->over;
         away += p->session.lessee.former != 0;
+        lookups_away += p->awaited_for_lookups;
+        LH_ASSERT(!p->awaited_for_lookups || (p->lookups && !p->back && !p->over));
     }
     RB_FOREACH(n, lh_m_name_tree, (struct lh_m_name_tree *)(uintptr_t)&m->names.tree) {
         const struct lh_m_value *v = n->more->value;
@@ -319,6 +321,7 @@ static void check_programs(const struct lh_master *m)
     }
     LH_ASSERT(programs == m->programs.count && over == m->programs.over);
     LH_ASSERT(values == m->values.count && bytes == m->history.bytes);
+    LH_ASSERT(lookups_away == m->programs.lookups_away);
     LH_ASSERT(away == m->leases.away && (!m->started || m->programs.all_back == (away == 0)));
     LH_ASSERT(STAILQ_EMPTY(&m->programs.settling) && TAILQ_EMPTY(&m->programs.saying));
 }

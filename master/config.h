@@ -1,6 +1,7 @@
 /* What a master's core is configured with: the settings, their limits, and what bounds its work. */
 #pragma once
 
+#include "access/access.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "batch/batch.h"
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 /* The format of the metadata store that this code reads and writes. */
-#define LH_MASTER_FORMAT 3u
+#define LH_MASTER_FORMAT 4u
 
 #define LH_PATH_BYTES_MAX         1024u
 #define LH_REPLICATION_MAX        16u
@@ -57,6 +58,8 @@ struct lh_master_config {
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
+                                       none */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for

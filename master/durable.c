@@ -82,7 +82,7 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
             lh_m_chunk_durable(m, c);
     }
     lh_m_programs_durable(m, commit);
-    if (commit->changes && m->values_owner != NULL)
+    if (m->values_owner != NULL)
         m->values_owner->durable(m);
     free(commit->chunks);
     free(commit->servers);

@@ -81,9 +81,26 @@ static bool read_password(
     return true;
 }
 
-bool lh_etcd_options_take(struct lh_etcd_options *o, const char *where,
-    struct lh_reign_config *config, char *why, size_t why_size)
+static void default_to(struct lh_rpc_tls *etcd, const struct lh_rpc_tls *tls)
 {
+    bool plain = etcd->ca_file != NULL && etcd->ca_file[0] == 0;
+
+    if (plain) {
+        *etcd = (struct lh_rpc_tls){0};
+        return;
+    }
+    if (etcd->ca_file == NULL)
+        etcd->ca_file = tls->ca_file;
+    if (etcd->cert_file == NULL && etcd->key_file == NULL) {
+        etcd->cert_file = tls->cert_file;
+        etcd->key_file = tls->key_file;
+    }
+}
+
+bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_rpc_tls *tls,
+    const char *where, struct lh_reign_config *config, char *why, size_t why_size)
+{
+    default_to(&o->tls, tls);
     return read_where(o, where, config, why, why_size) && read_password(o, config, why, why_size);
 }
 

@@ -24,15 +24,17 @@ struct lh_etcd_options {
     {LH_FLAG("etcd-password-file", STRING, &(o).password_file, NULL), .metavar = "FILE",          \
         .help = "a file whose first line is that user's password"},                               \
     {LH_FLAG("etcd-ca", STRING, &(o).tls.ca_file, NULL), .metavar = "FILE",                       \
-        .help = "speak TLS with etcd, and trust who has a certificate of this authority (PEM)"},  \
+        .help = "speak TLS with etcd, and trust who has a certificate of this authority (PEM); "  \
+                "by default --tls-ca; empty: without TLS"},                                       \
     {LH_FLAG("etcd-cert", STRING, &(o).tls.cert_file, NULL), .metavar = "FILE",                   \
-        .help = "this side's certificate (PEM), where etcd asks for one"},                        \
+        .help = "this side's certificate (PEM), where etcd asks for one; by default --tls-cert"}, \
     {LH_FLAG("etcd-key", STRING, &(o).tls.key_file, NULL), .metavar = "FILE",                     \
-        .help = "its key (PEM)"}
+        .help = "its key (PEM); by default --tls-key"}
 /* clang-format on */
 
-/* Sets members, prefix, user and password of `config`; `where` is "HOST:PORT,.../PREFIX". They
- * point into `o`, until lh_etcd_options_free(). False: `why` says what is wrong. */
-LH_MUST_USE bool lh_etcd_options_take(struct lh_etcd_options *o, const char *where,
-    struct lh_reign_config *config, char *why, size_t why_size);
+/* Sets members, prefix, user and password of `config`; `where` is "HOST:PORT,.../PREFIX". `tls`:
+ * the files for nodes of ours, which are etcd's where no others are given. They point into `o`,
+ * until lh_etcd_options_free(). False: `why` says what is wrong. */
+LH_MUST_USE bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_rpc_tls *tls,
+    const char *where, struct lh_reign_config *config, char *why, size_t why_size);
 void lh_etcd_options_free(struct lh_etcd_options *o);

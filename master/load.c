@@ -172,6 +172,9 @@ static void load_program(
         lh_m_program_free(m, p); /* no master writes a record twice */
     p = lh_m_program_new(
         m, id, lh_nanoseconds(record->term_ns), record->host, record->process, record->label);
+    p->lookups = record->lookups;
+    if (record->identity[0] != 0)
+        p->identity = lh_strdup(record->identity);
     lh_m_values_adopt(m, p);
 }
 

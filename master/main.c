@@ -6,6 +6,7 @@
 #include "master/store/stores.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/notify.h"
 #include "runtime/observe.h"
 #include "runtime/questions.h"
 #include "runtime/server.h"
@@ -22,7 +23,9 @@
 #define STOP_SECONDS 10
 
 struct node {
-    const struct lh_master_options *options;
+    struct lh_master_options *options;
+    int argc; /* what the options are read from, again at SIGHUP */
+    char **argv;
     struct lh_metastore *store; /* NULL: metadata is in etcd, */
     struct lh_master *core;     /* ... and so is `reigns` the core */
     struct lh_reigns *reigns;
@@ -68,8 +71,9 @@ static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
         /* The first commit is the new master term: from here on everybody is answered (LEASE-7). */
         char address[300];
         node->ready = true;
-        lh_loop_set_serving(node->loop, true);
+        lh_loop_set_serving(node->loop, true, true);
         listen_address(node, address, sizeof address);
+        lh_notify("READY=1\n");
         lh_log(LH_INFO, COMPONENT, "ready on %s, data in %s", address, node->options->data_dir);
     }
 }
@@ -120,6 +124,7 @@ static int observe(struct node *node, char *why, size_t why_size)
     const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
         .metrics = metrics,
         .ready = ready,
+        .tls = lh_loop_tls(node->loop),
         .arg = node};
 
     return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);
@@ -167,6 +172,33 @@ static int start_page(struct node *node, char *why, size_t why_size)
 
 /* --- running ------------------------------------------------------------------------------ */
 
+/* Which calls are answered: a standby says of each who is active. */
+static void update(void *arg)
+{
+    struct node *node = arg;
+
+    if (node->reigns == NULL)
+        return; /* said by the first commit */
+    lh_loop_lock(node->loop);
+    bool acting = lh_reigns_is_acting(node->reigns);
+    lh_loop_unlock(node->loop);
+    lh_loop_set_serving(node->loop, true, acting);
+}
+
+static void reload(void *arg)
+{
+    struct node *node = arg;
+    struct lh_master_options fresh = {0};
+    int code;
+
+    if (!lh_master_options_parse(&fresh, node->argc, node->argv, &code)) {
+        lh_log(LH_ERROR, COMPONENT, "the options are wrong, as said above: none was taken up");
+        return;
+    }
+    lh_server_refresh(COMPONENT, &node->options->args, &fresh.args, &fresh.server);
+    lh_master_options_free(&fresh);
+}
+
 /* Until a signal asks to stop, or the core stops by itself. */
 static int serve(struct node *node)
 {
@@ -176,6 +208,10 @@ static int serve(struct node *node)
         .on_signal = "stopping",
         .stop_timeout = lh_seconds(STOP_SECONDS),
         .options = &node->options->server,
+        .update = update,
+        .ready = ready,
+        .reload = reload,
+        .arg = node,
     };
     int code, error;
 
@@ -212,6 +248,9 @@ static int open_store(struct node *node)
     return lh_server_exit_code(error);
 }
 
+/* What clients may call here; leasehold.proto. */
+static const char *const services[] = {"leasehold.Master", "leasehold.Leases", NULL};
+
 static int run(struct node *node)
 {
     const struct lh_master_options *o = node->options;
@@ -225,7 +264,7 @@ static int run(struct node *node)
         .name = COMPONENT,
         .listen = o->server.listen,
         .threads = (unsigned)o->server.network_threads,
-        .health_service = "leasehold.Master",
+        .services = services,
         .foreign_tls = o->etcd.tls,
         .persist = node->reigns != NULL ? NULL : persist,
         .store = node,
@@ -247,7 +286,8 @@ static int run(struct node *node)
         /* A standby is of use, too: it says who is active. */
         char address[300];
         listen_address(node, address, sizeof address);
-        lh_loop_set_serving(node->loop, true);
+        lh_loop_set_serving(node->loop, true, false);
+        lh_notify("READY=1\n");
         lh_log(LH_INFO, COMPONENT, "ready on %s, one of several masters: %s, metadata in etcd, %s",
             address, o->reigns.id, o->reigns.prefix);
     }
@@ -256,9 +296,9 @@ static int run(struct node *node)
     return code;
 }
 
-static int open_and_run(struct lh_master_options *o)
+static int open_and_run(struct lh_master_options *o, int argc, char **argv)
 {
-    struct node node = {.options = o};
+    struct node node = {.options = o, .argc = argc, .argv = argv};
     uint64_t seed;
 
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
@@ -293,7 +333,7 @@ int main(int argc, char **argv)
         return code;
     uint64_t files = 0;
     if (lh_server_prepare(&o.server, COMPONENT, &files, &code))
-        code = open_and_run(&o);
+        code = open_and_run(&o, argc, argv);
     lh_master_options_free(&o);
     return code;
 }

@@ -130,8 +130,13 @@ static enum lh_m_client client_of(enum lh_method method)
 
 static void on_message(struct lh_master *m, struct lh_input *in)
 {
+    char text[LH_ACCESS_TEXT_MAX];
+
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    else if (client_of(in->method) == LH_M_CLIENTS &&
+             lh_m_access_call(m, in->identity, in->method, in->message, text) != LH_OK)
+        lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
     else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
     else if (in->method == LH_METHOD_WATCH)
@@ -152,14 +157,26 @@ static void on_link_closed(struct lh_master *m, struct lh_input *in)
     lh_m_watch_closed(m, in->link);
 }
 
+/* What is asked on a link is looked at when it comes; a stream of a session is somebody's. */
+static void on_link_opened(struct lh_master *m, struct lh_input *in)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (client_of(in->method) == LH_M_CLIENTS)
+        return;
+    if (m->stopping)
+        lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    else if (lh_m_access_call(m, in->identity, in->method, NULL, text) != LH_OK)
+        lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
+    else
+        lh_m_stream_opened(m, in->link, client_of(in->method), in->identity);
+}
+
 static void dispatch(struct lh_master *m, struct lh_input *in)
 {
     switch (in->kind) {
     case LH_IN_LINK_OPENED:
-        if (client_of(in->method) != LH_M_CLIENTS && m->stopping)
-            lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        else if (client_of(in->method) != LH_M_CLIENTS)
-            lh_m_stream_opened(m, in->link, client_of(in->method));
+        on_link_opened(m, in);
         break;
     case LH_IN_MESSAGE:
         on_message(m, in);
@@ -200,10 +217,19 @@ static struct lh_instant wall_clock(const struct lh_master *m, const struct lh_i
         m->now, lh_instant_add((struct lh_instant){0}, lh_milliseconds(in->wall_ms)));
 }
 
-void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+static void advance_files(struct lh_master *m)
 {
     struct lh_m_file_motion *fm;
 
+    while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
+        TAILQ_REMOVE(&m->work, fm, work_link);
+        fm->in_work = false;
+        lh_m_file_advance(m, fm->file);
+    }
+}
+
+void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+{
     if (m->stopped)
         return;
     m->fx = fx;
@@ -220,14 +246,12 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_look_at_reports(m);
         if (!m->stopping)
             lh_m_sweep_step(m);
-        while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
-            TAILQ_REMOVE(&m->work, fm, work_link);
-            fm->in_work = false;
-            lh_m_file_advance(m, fm->file);
-        }
+        advance_files(m);
         lh_m_calls_step(m);
         lh_m_values_step(m);
+        advance_files(m); /* calls that waited for lookups to be dropped (VAL-7) */
         lh_m_locks_step(m);
+        lh_m_lock_watch_step(m);
         lh_m_answers_step(m);
         lh_m_history_step(m);
         lh_m_flush(m);
@@ -357,122 +381,6 @@ void lh_master_know_masters(struct lh_master *m, const char *const *addresses, s
     free(m->masters);
     m->masters = copies;
     m->master_count = count;
-}
-
-static void free_queues(struct lh_master *m)
-{
-    struct lh_m_reply *r;
-    while ((r = TAILQ_FIRST(&m->commit.replies)) != NULL) {
-        TAILQ_REMOVE(&m->commit.replies, r, queue);
-        lh_buf_clear(&r->message);
-        free(r);
-    }
-    struct lh_m_commit *commit;
-    while ((commit = TAILQ_FIRST(&m->commit.under_way)) != NULL) {
-        TAILQ_REMOVE(&m->commit.under_way, commit, link);
-        free(commit->chunks);
-        free(commit->servers);
-        free(commit->programs);
-        free(commit);
-    }
-}
-
-/* Programs, names, values and policies. */
-static void free_leases(struct lh_master *m)
-{
-    struct lh_m_program *p;
-    struct lh_m_policy *policy;
-    struct lh_m_name *n;
-
-    while ((n = RB_ROOT(&m->names.tree)) != NULL) {
-        if (n->more->value != NULL)
-            lh_buf_clear(&n->more->value->bytes);
-        free(n->more->value);
-        if (n->more != &lh_m_name_nothing)
-            free((void *)(uintptr_t)n->more);
-        RB_REMOVE(lh_m_name_tree, &m->names.tree, n);
-        free(n);
-    }
-    for (size_t i = 0; i < m->names.page_count; i++)
-        free(m->names.by_number[i]);
-    free(m->names.by_number);
-    free(m->names.free_numbers);
-    lh_m_history_deinit(m);
-    lh_m_events_deinit(m);
-    while ((policy = RB_ROOT(&m->policies.tree)) != NULL) {
-        policy->dirty = false;
-        lh_m_policy_free(m, policy);
-    }
-    while ((p = RB_ROOT(&m->programs.tree)) != NULL) {
-        TAILQ_INIT(&p->attached); /* they are gone */
-        lh_m_program_free(m, p);
-    }
-}
-
-void lh_master_destroy(struct lh_master *m)
-{
-    if (m == NULL)
-        return;
-    /* First: some take their timers out of the tree themselves, others are freed with theirs. */
-    while (m->timers.count > 0)
-        lh_timer_unset(&m->timers, m->timers.heap[0]);
-    lh_timers_deinit(&m->timers);
-    lh_m_values_deinit(m);
-    struct lh_m_waiter *w, *next_waiter;
-    HASH_ITER(hh, m->waiters, w, next_waiter)
-        lh_m_waiter_free(m, w);
-    struct lh_m_prealloc *prealloc;
-    LH_IDMAP_FOREACH(prealloc, &m->preallocs)
-        lh_m_prealloc_free(m, prealloc);
-    lh_idmap_deinit(&m->preallocs);
-    struct lh_m_chunk *c;
-    while ((c = lh_idmap_from(&m->chunks, 0)) != NULL)
-        lh_m_chunk_free(m, c);
-    lh_idmap_deinit(&m->chunks);
-    struct lh_m_file *f;
-    while ((f = lh_idmap_from(&m->files, 0)) != NULL) {
-        lh_idmap_remove(&m->files, f);
-        lh_m_file_free(m, f);
-    }
-    lh_idmap_deinit(&m->files);
-    struct lh_m_server *s, *next_server;
-    HASH_ITER(hh, m->servers, s, next_server) {
-        HASH_DELETE(hh, m->servers, s);
-        lh_m_extras_forget(m, s);
-        lh_buf_clear(&s->session.announcement);
-        free(s->id);
-        free(s->machine_id);
-        free(s->address);
-        free(s->failure_domain);
-        free(s->census.obstacle);
-        free(s->report.items);
-        free(s);
-    }
-    free(m->server_list);
-    free(m->enqueued.chunks);
-    struct lh_m_tombstone *t;
-    while ((t = lh_idmap_from(&m->tombstones, 0)) != NULL) {
-        lh_idmap_remove(&m->tombstones, t);
-        free(t);
-    }
-    lh_idmap_deinit(&m->tombstones);
-    struct lh_m_link *l, *next_link;
-    HASH_ITER(hh, m->links, l, next_link) {
-        lh_m_stream_forget_pieces(m, l);
-        HASH_DELETE(hh, m->links, l);
-        free(l);
-    }
-    free_queues(m);
-    lh_m_locks_deinit(m);
-    free_leases(m);
-    lh_m_calls_deinit(m);
-    lh_leases_deinit(&m->leases);
-    lh_master_know_masters(m, NULL, 0);
-    free(m->masters);
-    free(m->cluster_id);
-    free(m->behind);
-    free(m->store_fills);
-    free(m);
 }
 
 static void core_step(void *self, struct lh_input *in, struct lh_effects *fx)

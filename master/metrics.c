@@ -73,10 +73,12 @@ static void programs(const struct lh_master *m, struct lh_metrics *out)
         m->leases.away);
     COUNTER(programs_opened, "program_sessions_opened", "Sessions of programs that began.");
     COUNTER(programs_attached, "program_streams", "Streams that programs attached (PS-2).");
+    COUNTER(access_refused, "access_refused", "Requests refused for want of a right (ACC-3).");
     COUNTER(programs_refused, "program_streams_refused", "Streams of programs that were refused.");
     COUNTER(programs_ended, "program_sessions_ended", "Sessions of programs closed or run out.");
     COUNTER(program_beats, "program_heartbeats", "Heartbeats of programs in a live session.");
-    GAUGE("names", "Names that are locked, waited for, or have a value.", m->names.count);
+    GAUGE("names", "Names that are locked, waited for, or have a value.",
+        m->names.count - m->names.lookups);
     GAUGE("locks", "Locks that are held.", m->locks.held);
     GAUGE("locks_waiting", "Requests for locks that wait.", m->locks.waiting);
     COUNTER(locks_granted, "locks_granted", "Locks granted (NL-1).");
@@ -105,8 +107,13 @@ static void values(const struct lh_master *m, struct lh_metrics *out)
     COUNTER(caches_dropped, "cache_drops",
         "Sessions that were told to drop a value that changes (VAL-2).");
     COUNTER(caches_expired, "cache_leases_expired", "Cache leases that ran out.");
-    GAUGE("watchers", "Streams of watchers (VAL-6).", figures.watchers);
-    COUNTER(watch_events, "watch_events", "Changes sent to watchers.");
+    GAUGE("lookups_cached", "Paths of files that programs may have cached (VAL-7).",
+        m->names.lookups);
+    COUNTER(lookups, "lookups", "Reads of which file has a path, on session streams (VAL-7).");
+    COUNTER(path_changes_waited, "path_changes_waited",
+        "Renames and removals that waited until programs had dropped the path (VAL-7).");
+    GAUGE("watchers", "Streams of watchers, of values and of locks (VAL-6).", figures.watchers);
+    COUNTER(watch_events, "watch_events", "Changes, and events of locks, sent to watchers.");
     COUNTER(watch_resets, "watch_resets",
         "Watchers that began anew: the history of changes did not reach back for them.");
 }

@@ -28,7 +28,8 @@ static bool read_store(struct lh_master_options *o, int *code)
     }
     if (strncmp(o->store, "etcd:", 5) == 0) {
         o->data_dir = NULL;
-        return lh_etcd_options_take(&o->etcd, o->store + 5, &o->reigns, why, sizeof why) ||
+        return lh_etcd_options_take(
+                   &o->etcd, &o->server.tls.files, o->store + 5, &o->reigns, why, sizeof why) ||
                refuse(why, code);
     }
     return refuse("--store is lmdb:DIRECTORY or etcd:HOST:PORT,HOST:PORT,.../PREFIX", code);
@@ -54,6 +55,7 @@ static bool take(struct lh_master_options *o, int *code)
     config.balance = o->balance;
     config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
     config.suspect_after = o->suspect_after;
+    config.access = o->server.access;
     o->reigns.master = config;
     if (!read_store(o, code))
         return false;
@@ -150,21 +152,27 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
         LH_SERVER_NETWORK_FLAG(o->server),
         LH_SERVER_LIMIT_FLAGS(o->server),
         LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_TLS_FLAGS(o->server),
         LH_SERVER_LOG_FLAGS(o->server),
     };
     const struct lh_flags flags = {
         .command = COMMAND,
         .usage = "[OPTION]...",
+        .section = 8,
+        .title = "grants the leases of a Leasehold cluster and keeps its names",
+        .files = "`/etc/leasehold/master.conf`: the config file that the systemd unit gives to the "
+                 "program\n`/var/lib/leasehold-master`: the data directory, likewise",
         .summary = "Keeps the files' names, knows which chunkserver holds what, and grants the "
                    "leases under which they take appends.",
         .epilog = "SIGTERM or SIGINT: finish commits under way, exit.\n"
+                  "SIGHUP: read the options again and take up log-level and log-format.\n"
                   "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 "
                   "data directory, 74 input or output, 75 deaf, 78 settings that "
                   "contradict each other.\n",
         LH_FLAG_ROWS(table),
     };
 
-    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+    if (!lh_server_parse(&flags, argc, argv, &o->server, &o->args, code))
         return false;
     if (take(o, code))
         return true;
@@ -175,5 +183,6 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
 void lh_master_options_free(struct lh_master_options *o)
 {
     lh_flags_free(&o->args);
+    lh_server_options_free(&o->server);
     lh_etcd_options_free(&o->etcd);
 }

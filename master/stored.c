@@ -158,6 +158,8 @@ static int check_program(const LeaseholdStored__Program *record, char *text, siz
 {
     if (record == NULL || record->term_ns == 0 || record->term_ns > LH_SESSION_TERM_MAX_NS)
         return CORRUPT("the record of a program's session cannot be read");
+    if (strlen(record->identity) > LH_LINK_IDENTITY_MAX)
+        return CORRUPT("the record of a program's session has too long an identity");
     return LH_OK;
 }
 

@@ -59,6 +59,13 @@ static const struct lh_m_token_owner token_owner = {
     .awaited = lh_m_programs_awaited,
 };
 
+/* ---- Lookups. */
+
+static const struct lh_m_lookup_owner lookup_owner = {
+    .path_changes = lh_m_path_changes,
+    .caches = lh_m_path_caches,
+};
+
 /* ---- Unary calls. */
 
 #define CALLS(X)                                                                                   \
@@ -157,5 +164,6 @@ void lh_m_wire(struct lh_master *m)
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
     m->token_owner = &token_owner;
+    m->lookup_owner = &lookup_owner;
     m->values_owner = &values_owner;
 }

@@ -3,7 +3,6 @@
 #include "proto/codec.h"
 #include "rpc/internal.h"
 
-#include <grpc/grpc_security.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 struct channel {
     char *address;
     grpc_channel *channel;
+    unsigned references; /* the table's, while it is for new links, and each link's with a call */
+    uint64_t generation; /* of the certificates */
     UT_hash_handle hh;
 };
 
@@ -61,9 +62,10 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     return n;
 }
 
-static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address, bool foreign)
+static struct channel *connect_to(struct lh_rpc *rpc, const char *address, bool foreign)
 {
     grpc_arg args[RPC_ARGS_MAX];
+    struct channel *c = lh_alloc(sizeof *c);
     size_t n =
         foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
@@ -83,61 +85,96 @@ static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address, b
 #undef INT
 
     grpc_channel_args all = {.num_args = n, .args = args};
-    if (foreign && rpc->foreign_credentials != NULL)
-        return grpc_channel_create(address, rpc->foreign_credentials, &all);
-    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
-    grpc_channel *c = grpc_channel_create(address, credentials, &all);
+    grpc_channel_credentials *credentials =
+        lh_rpc_channel_credentials(foreign ? rpc->foreign_tls : rpc->tls, &c->generation);
+    c->address = lh_strdup(address);
+    c->channel = grpc_channel_create(address, credentials, &all);
+    c->references = 1;
     grpc_channel_credentials_release(credentials);
     return c;
 }
 
-grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address, bool foreign)
+grpc_channel *lh_rpc_channel_of(const struct channel *channel)
 {
-    struct channel **channels = &rpc->channels[foreign];
-    struct channel *c;
-    struct channel *made = NULL;
-
-    pthread_mutex_lock(&rpc->lock);
-    HASH_FIND_STR(*channels, address, c);
-    pthread_mutex_unlock(&rpc->lock);
-    if (c != NULL)
-        return c->channel;
-
-    made = lh_alloc(sizeof *made);
-    made->address = lh_strdup(address);
-    made->channel = connect_to(rpc, address, foreign);
-    pthread_mutex_lock(&rpc->lock);
-    HASH_FIND_STR(*channels, address, c);
-    if (c == NULL) {
-        c = made;
-        made = NULL;
-        HASH_ADD_KEYPTR(hh, *channels, c->address, strlen(c->address), c);
-    }
-    pthread_mutex_unlock(&rpc->lock);
-    if (made != NULL) {
-        grpc_channel_destroy(made->channel);
-        free(made->address);
-        free(made);
-    }
-    return c->channel;
+    return channel->channel;
 }
 
-static void destroy_all(struct channel *channels)
+void lh_rpc_channel_give(struct channel *c)
+{
+    if (c == NULL || --c->references > 0)
+        return;
+    grpc_channel_destroy(c->channel);
+    free(c->address);
+    free(c);
+}
+
+static uint64_t generation_of(struct lh_tls *tls)
+{
+    if (tls == NULL)
+        return 0;
+    lh_tls_tend(tls);
+    struct lh_tls_pem *pem = lh_tls_current(tls);
+    uint64_t generation = pem->generation;
+    lh_tls_pem_unref(pem);
+    return generation;
+}
+
+/* The one for new links, unless it is older than that; with a reference. With the lock held. */
+static struct channel *find(struct channel **channels, const char *address, uint64_t generation)
+{
+    struct channel *c;
+
+    HASH_FIND_STR(*channels, address, c);
+    if (c == NULL)
+        return NULL;
+    if (c->generation < generation) {
+        HASH_DEL(*channels, c);
+        lh_rpc_channel_give(c);
+        return NULL;
+    }
+    c->references++;
+    return c;
+}
+
+struct channel *lh_rpc_channel_take(struct lh_rpc *rpc, const char *address, bool foreign)
+{
+    struct channel **channels = &rpc->channels[foreign];
+    uint64_t generation = generation_of(foreign ? rpc->foreign_tls : rpc->tls);
+
+    pthread_mutex_lock(&rpc->lock);
+    struct channel *c = find(channels, address, generation);
+    pthread_mutex_unlock(&rpc->lock);
+    if (c != NULL)
+        return c;
+
+    struct channel *made = connect_to(rpc, address, foreign);
+    pthread_mutex_lock(&rpc->lock);
+    c = find(channels, address, made->generation);
+    if (c == NULL) {
+        c = made;
+        c->references++;
+        HASH_ADD_KEYPTR(hh, *channels, c->address, strlen(c->address), c);
+    } else {
+        lh_rpc_channel_give(made);
+    }
+    pthread_mutex_unlock(&rpc->lock);
+    return c;
+}
+
+static void forget_all(struct channel **channels)
 {
     struct channel *c, *next;
 
-    HASH_ITER(hh, channels, c, next) {
-        HASH_DEL(channels, c);
-        grpc_channel_destroy(c->channel);
-        free(c->address);
-        free(c);
+    HASH_ITER(hh, *channels, c, next) {
+        HASH_DEL(*channels, c);
+        lh_rpc_channel_give(c);
     }
 }
 
 void lh_rpc_channels_destroy(struct lh_rpc *rpc)
 {
-    destroy_all(rpc->channels[false]);
-    destroy_all(rpc->channels[true]);
-    if (rpc->foreign_credentials != NULL)
-        grpc_channel_credentials_release(rpc->foreign_credentials);
+    pthread_mutex_lock(&rpc->lock);
+    forget_all(&rpc->channels[false]);
+    forget_all(&rpc->channels[true]);
+    pthread_mutex_unlock(&rpc->lock);
 }

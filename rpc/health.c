@@ -31,27 +31,37 @@ static struct lh_buf pack_serving(bool serving)
 }
 
 /* From here on the link hears of changes; the present state is sent first. */
-static void watch(struct lh_rpc_link *link)
+static void watch(struct lh_rpc_link *link, enum health of)
 {
     struct lh_rpc *rpc = link->rpc;
 
     pthread_mutex_lock(&rpc->health_lock);
     pthread_mutex_lock(&rpc->lock);
     link->watching = true;
+    link->watched = of;
     link->watch_next = rpc->watchers;
     if (rpc->watchers != NULL)
         rpc->watchers->watch_previous = link;
     rpc->watchers = link;
-    bool serving = rpc->serving;
+    bool serving = rpc->serving[of];
     pthread_mutex_unlock(&rpc->lock);
     lh_rpc_link_send(link, pack_serving(serving));
     pthread_mutex_unlock(&rpc->health_lock);
 }
 
+static bool is_served(const struct lh_rpc *rpc, const char *service)
+{
+    const char *const *s = rpc->config.services;
+
+    for (; s != NULL && *s != NULL; s++)
+        if (strcmp(*s, service) == 0)
+            return true;
+    return false;
+}
+
 static void health_message(struct lh_rpc_link *link, struct lh_buf bytes)
 {
     struct lh_rpc *rpc = link->rpc;
-    const char *ours = rpc->config.health_service;
     uint8_t flat[512];
     check_request *q = NULL;
 
@@ -62,12 +72,13 @@ static void health_message(struct lh_rpc_link *link, struct lh_buf bytes)
         lh_rpc_link_close(link, LH_ERR_MALFORMED, "not a HealthCheckRequest");
         return;
     }
-    bool known = q->service[0] == '\0' || (ours != NULL && strcmp(q->service, ours) == 0);
+    enum health of = q->service[0] == '\0' ? HEALTH_SERVER : HEALTH_SERVICES;
+    bool known = of == HEALTH_SERVER || is_served(rpc, q->service);
     grpc__health__v1__health_check_request__free_unpacked(q, NULL);
 
     if (!link->unary_reply) {
         if (known)
-            watch(link);
+            watch(link, of);
         else
             lh_rpc_link_send(link,
                 pack(GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN));
@@ -78,7 +89,7 @@ static void health_message(struct lh_rpc_link *link, struct lh_buf bytes)
         return;
     }
     pthread_mutex_lock(&rpc->lock);
-    bool serving = rpc->serving;
+    bool serving = rpc->serving[of];
     pthread_mutex_unlock(&rpc->lock);
     lh_rpc_link_send(link, pack_serving(serving));
     lh_rpc_link_close(link, LH_OK, NULL);
@@ -96,8 +107,8 @@ static const struct link_handler health_handler = {
     .closed = health_closed,
 };
 
-bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection)
+bool lh_rpc_health_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size)
 {
     bool check = size == strlen(CHECK) && memcmp(path, CHECK, size) == 0;
     bool watching = size == strlen(WATCH) && memcmp(path, WATCH, size) == 0;
@@ -105,7 +116,7 @@ bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, 
     if (!check && !watching)
         return false;
     struct lh_rpc_link *link =
-        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, true, check, &health_handler, connection);
+        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, true, check, &health_handler);
     lh_rpc_link_await_end(link);
     lh_rpc_link_read(link);
     lh_rpc_link_flush(link);
@@ -113,14 +124,16 @@ bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, 
     return true;
 }
 
-/* The watchers, each with a reference, in a malloc'd array. With rpc->lock held. */
-static struct lh_rpc_link **watchers_of(struct lh_rpc *rpc, size_t *count)
+/* The watchers of `of`, each with a reference, in a malloc'd array. With rpc->lock held. */
+static struct lh_rpc_link **watchers_of(struct lh_rpc *rpc, enum health of, size_t *count)
 {
     struct lh_rpc_link **all = NULL;
     size_t capacity = 0;
 
     *count = 0;
     for (struct lh_rpc_link *l = rpc->watchers; l != NULL; l = l->watch_next) {
+        if (l->watched != of)
+            continue;
         LH_GROW(all, capacity, *count + 1);
         lh_rpc_link_ref(l);
         all[(*count)++] = l;
@@ -128,16 +141,16 @@ static struct lh_rpc_link **watchers_of(struct lh_rpc *rpc, size_t *count)
     return all;
 }
 
-void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving)
+static void set(struct lh_rpc *rpc, enum health of, bool serving)
 {
     struct lh_rpc_link **all = NULL;
     size_t count = 0;
 
     pthread_mutex_lock(&rpc->health_lock);
     pthread_mutex_lock(&rpc->lock);
-    if (rpc->serving != serving)
-        all = watchers_of(rpc, &count);
-    rpc->serving = serving;
+    if (rpc->serving[of] != serving)
+        all = watchers_of(rpc, of, &count);
+    rpc->serving[of] = serving;
     pthread_mutex_unlock(&rpc->lock);
     for (size_t i = 0; i < count; i++) {
         lh_rpc_link_send(all[i], pack_serving(serving));
@@ -146,4 +159,10 @@ void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving)
     }
     pthread_mutex_unlock(&rpc->health_lock);
     free(all);
+}
+
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services)
+{
+    set(rpc, HEALTH_SERVER, server);
+    set(rpc, HEALTH_SERVICES, services);
 }

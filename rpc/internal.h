@@ -6,8 +6,11 @@
 
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
+#include "rpc/tls.h"
 
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/log.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -31,34 +34,61 @@ static inline void tag_take(struct tag *tag)
 
 struct channel;
 
+/* What is asked about: the server (""), or one of its services. */
+enum health { HEALTH_SERVER, HEALTH_SERVICES };
+
+/* Of served calls: fewer in a queue cost more in threads that wake each other, more of them in
+ * looking for tags (queues.c). */
+#define QUEUE_CALLS 2048u
+#define QUEUES_MAX  64u
+
+/* A completion queue, and the threads that wait for it. */
+struct queue {
+    grpc_completion_queue *grpc;
+    pthread_t *threads;
+    unsigned thread_count; /* that run */
+    unsigned calls;        /* served ones, and those that may come; under rpc->lock */
+};
+
 struct lh_rpc {
     _Atomic uint32_t references; /* the owner's, and each link's: links may outlive it */
     struct lh_rpc_config config;
-    grpc_completion_queue *queue;
-    grpc_server *server; /* NULL: serves nothing */
+    struct queue queues[QUEUES_MAX]; /* the first one is for all but most of the served calls */
+    unsigned queue_count;            /* under the lock until the server is gone */
+    grpc_server *server;             /* NULL: serves nothing */
     int port;
-    pthread_t *threads;
-    unsigned thread_count; /* that run */
     struct acceptor *acceptors;
     struct tag server_down_tag;
-    grpc_channel_credentials *foreign_credentials; /* NULL: in the clear */
+    struct lh_tls *tls, *foreign_tls; /* NULL: in the clear */
+    uint64_t served_generation;       /* of tls: what the listener has; the fetcher's */
     _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
+    _Atomic unsigned reflections; /* streams that ask what is served here */
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
-    pthread_cond_t changed;       /* server_down, or a link ended while stopping */
-    struct channel *channels[2];  /* by address; those to foreign servers apart */
+    pthread_cond_t changed;       /* server_down, accepting, or a link ended while stopping */
+    struct channel *channels[2];  /* for new links, by address; those to foreign servers apart */
     struct lh_rpc_link *links;    /* every link with a call that has not ended */
     struct lh_rpc_link *watchers; /* health watches among them */
-    bool serving, started, stopping, server_down;
+    bool serving[2];              /* enum health */
+    unsigned accepting; /* acceptors that wait for a call, and calls that they are taking on */
+    bool started, stopping, server_down;
 };
 
-/* Who is told of a link's events: the owner, or the health service. */
+/* A call that a peer made. */
+struct served_call {
+    grpc_call *grpc;
+    struct lh_connection *connection; /* whose; NULL if not known */
+    struct queue *events;             /* where those of its batches come */
+};
+
+/* Who is told of a link's events: the owner, or one of the standard services. */
 struct link_handler {
     void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
     void (*half_closed)(struct lh_rpc_link *link); /* NULL: not of interest */
     void (*sent)(struct lh_rpc_link *link);        /* for what is sent with `tell` */
     void (*closed)(struct lh_rpc_link *link, int error, const char *text);
+    void (*released)(struct lh_rpc_link *link); /* NULL, or: the last reference is gone */
 };
 
 struct queued {
@@ -73,10 +103,12 @@ struct lh_rpc_link {
     const struct link_handler *handler;
     enum lh_method method;
     bool served, unary_request, unary_reply;
-    bool internal;                    /* the owner has never heard of it */
-    struct lh_connection *connection; /* served links: whose; NULL if not known */
-    char *address;                    /* opened links, until the call exists */
-    char *token;                      /* opened links of foreign methods; NULL: none */
+    struct lh_connection *connection; /* served links: as in struct served_call */
+    struct queue *events;
+    char *identity;          /* served links: who the peer is; NULL: nobody says so */
+    char *address;           /* opened links, until the call exists */
+    struct channel *channel; /* opened links with a call */
+    char *token;             /* opened links of foreign methods; NULL: none */
     struct lh_duration timeout;
 
     grpc_call *call;
@@ -113,6 +145,7 @@ struct lh_rpc_link {
     struct lh_rpc_link *previous, *next;
     struct lh_rpc_link *watch_previous, *watch_next;
     bool watching;
+    enum health watched;
 
     _Alignas(max_align_t) unsigned char data[];
 };
@@ -123,8 +156,20 @@ extern const struct link_handler lh_rpc_owner_handler;
 
 void lh_rpc_unref(struct lh_rpc *rpc);
 
+/* A served call of that connection is over: it does not count any more. */
+void lh_rpc_call_ended(struct lh_rpc *rpc, struct lh_connection *connection, struct queue *events);
+
 /* CLOCK_MONOTONIC, as of the last tick of some milliseconds. */
 uint64_t lh_rpc_now_ns(void);
+
+/* queues.c */
+
+void lh_rpc_queues_create(struct lh_rpc *rpc);
+void lh_rpc_queues_start(struct lh_rpc *rpc);
+void lh_rpc_queues_destroy(struct lh_rpc *rpc);
+/* Where the events of the next served call shall come. It counts there until _leave(). */
+struct queue *lh_rpc_queue_take(struct lh_rpc *rpc);
+void lh_rpc_queue_leave(struct lh_rpc *rpc, struct queue *q);
 
 /* bytes.c */
 
@@ -145,9 +190,13 @@ int lh_rpc_explain_listen(const char *address, char *why, size_t why_size);
 
 /* channel.c */
 
-/* The shared channel to `address`, for methods of ours or foreign ones. The channel lives as long
- * as `rpc`. */
-grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address, bool foreign);
+/* The shared channel to `address`, for methods of ours or foreign ones; the caller uses it until it
+ * gives it back. It is another one than before once certificates were renewed: what began over the
+ * old one goes on there. */
+struct channel *lh_rpc_channel_take(struct lh_rpc *rpc, const char *address, bool foreign);
+grpc_channel *lh_rpc_channel_of(const struct channel *channel);
+/* With rpc->lock held. NULL is allowed. */
+void lh_rpc_channel_give(struct channel *channel);
 void lh_rpc_channels_destroy(struct lh_rpc *rpc);
 
 /* Settings that both ends need; see there. Returns how many of `args` were set. */
@@ -165,18 +214,29 @@ size_t lh_rpc_foreign_args(grpc_arg *args);
 #define FOREIGN_METADATA_MAX 2
 size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *metadata);
 
-/* Reads the files; NULL credentials: no TLS is wanted. Errors as lh_rpc_create(). */
-int lh_rpc_foreign_credentials(const struct lh_rpc_tls *tls, grpc_channel_credentials **credentials,
-    char *why, size_t why_size);
+/* credentials.c */
+
+/* What a new channel is made with, and which generation of `tls` that is; NULL: in the clear. */
+grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation);
+/* Of the listener. */
+grpc_server_credentials *lh_rpc_server_credentials(struct lh_rpc *rpc);
+
+/* Who makes this call, by its certificate; without TLS "". False: the certificate names nobody, and
+ * `identity` says why. */
+#define IDENTITY_MAX LH_LINK_IDENTITY_MAX
+bool lh_rpc_identity(const struct lh_rpc *rpc, grpc_call *call, char identity[IDENTITY_MAX + 1]);
+
+/* The log of gRPC, which nobody reads otherwise: takes what it says of handshakes. */
+void lh_rpc_hear_grpc(gpr_log_func_args *args);
 
 /* link.c */
 
-/* A link for a call that a peer made over `connection`, which is told of its end; `handler` NULL:
+/* A link for a call that a peer made; its connection and queue are told of its end. `handler` NULL:
  * nobody hears of it. The rpc holds one reference until the call has ended and the caller gets
  * another. */
-struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler,
-    struct lh_connection *connection);
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
+    enum lh_method method, bool unary_request, bool unary_reply,
+    const struct link_handler *handler);
 
 /* Cancels the call of a served link that its owner has closed more than `timeout` ago and whose
  * peer has not taken what it was sent. False: it is not so. */
@@ -212,8 +272,18 @@ grpc_slice lh_rpc_status_message(int error, const char *text);
  * foreign server says is left as it is. */
 int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details);
 
+/* What the owner is told of an opened link's end, to be freed: with a hint where connections fail
+ * for want of TLS or by it. NULL: nothing was said. */
+char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *text);
+
 /* health.c */
 
 /* Serves the call if `path` is a method of the health service; false if it is not. */
-bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection);
+bool lh_rpc_health_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size);
+
+/* reflection.c */
+
+/* Likewise for the reflection service. */
+bool lh_rpc_reflection_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size);

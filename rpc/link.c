@@ -66,14 +66,15 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
 {
     if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (!link->internal && link->rpc->config.on_released != NULL)
-        link->rpc->config.on_released(link->rpc->config.arg, link);
+    if (link->handler != NULL && link->handler->released != NULL)
+        link->handler->released(link);
     drop_queue(link);
     grpc_metadata_array_destroy(&link->initial_metadata);
     grpc_metadata_array_destroy(&link->trailing_metadata);
     grpc_slice_unref(link->status_details);
     pthread_mutex_destroy(&link->lock);
     free(link->address);
+    free(link->identity);
     free(link->token);
     free(link->close_text);
     free(link->end_text);
@@ -125,6 +126,7 @@ static void delist(struct lh_rpc_link *link)
         link->watching = false;
     }
     grpc_call_unref(link->call);
+    lh_rpc_channel_give(link->channel);
     if (rpc->stopping)
         pthread_cond_broadcast(&rpc->changed);
     pthread_mutex_unlock(&rpc->lock);
@@ -144,9 +146,8 @@ struct lh_rpc_link *lh_rpc_link_open(
     return link;
 }
 
-struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler,
-    struct lh_connection *connection)
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
+    enum lh_method method, bool unary_request, bool unary_reply, const struct link_handler *handler)
 {
     struct lh_rpc_link *link = link_create(rpc, method);
 
@@ -154,10 +155,10 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum 
     link->started = true;
     link->unary_request = unary_request;
     link->unary_reply = unary_reply;
-    link->call = call;
+    link->call = call->grpc;
     link->handler = handler;
-    link->internal = handler != &lh_rpc_owner_handler;
-    link->connection = connection;
+    link->connection = call->connection;
+    link->events = call->events;
     atomic_fetch_add_explicit(&rpc->served, 1, memory_order_relaxed);
     enlist(link);
     return link;
@@ -342,7 +343,7 @@ static void settle(struct lh_rpc_link *link)
         return;
     if (link->served) {
         atomic_fetch_sub_explicit(&link->rpc->served, 1, memory_order_relaxed);
-        lh_connections_call_ended(link->connection);
+        lh_rpc_call_ended(link->rpc, link->connection, link->events);
     }
     delist(link);
 }
@@ -399,8 +400,7 @@ static void status_done(struct tag *tag, bool success)
     link->under_way--;
     link->over = true;
     link->end_error = error;
-    if (*text != '\0')
-        link->end_text = lh_strdup(text);
+    link->end_text = lh_rpc_end_text(link, error, text);
     drop_queue(link);
     settle(link);
     gpr_free(details);
@@ -426,7 +426,7 @@ static void send_done(struct tag *tag, bool success)
 {
     struct lh_rpc_link *link = LINK_OF(tag, send_tag);
 
-    /* A failed send means that the call is ending; its end says why. */
+    /* Of a failed one the call's end says why. */
     if (link->sent != NULL) {
         grpc_byte_buffer_destroy(link->sent);
         link->sent = NULL;

@@ -6,7 +6,6 @@
 #include "proto/codec.h"
 #include "rpc/internal.h"
 
-#include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
@@ -24,6 +23,7 @@
 struct acceptor {
     struct tag tag;
     struct lh_rpc *rpc;
+    struct queue *queue; /* for the call's events */
     grpc_call *call;
     grpc_call_details details;
     grpc_metadata_array metadata;
@@ -45,33 +45,35 @@ uint64_t lh_rpc_now_ns(void)
 static void arm(struct acceptor *a)
 {
     struct lh_rpc *rpc = a->rpc;
+    struct queue *queue = lh_rpc_queue_take(rpc);
 
     grpc_call_details_init(&a->details);
     grpc_metadata_array_init(&a->metadata);
+    a->queue = queue;
     tag_post(&a->tag);
-    grpc_call_error e = grpc_server_request_call(
-        rpc->server, &a->call, &a->details, &a->metadata, rpc->queue, rpc->queue, &a->tag);
+    grpc_call_error e = grpc_server_request_call(rpc->server, &a->call, &a->details, &a->metadata,
+        queue->grpc, rpc->queues[0].grpc, &a->tag);
     LH_ASSERT(e == GRPC_CALL_OK);
 }
 
-static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, const char *peer,
-    struct lh_connection *connection)
+static void serve(struct lh_rpc *rpc, const struct served_call *call, enum lh_method method,
+    const char *peer, const char *identity)
 {
     const struct lh_method_info *info = lh_method_info(method);
-    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, method, !info->request_stream,
-        !info->reply_stream, &lh_rpc_owner_handler, connection);
+    struct lh_rpc_link *link = lh_rpc_link_serve(
+        rpc, call, method, !info->request_stream, !info->reply_stream, &lh_rpc_owner_handler);
 
+    if (identity[0] != 0)
+        link->identity = lh_strdup(identity);
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
-    rpc->config.on_opened(rpc->config.arg, link, method, peer);
+    rpc->config.on_opened(rpc->config.arg, link, method, peer, identity);
     lh_rpc_link_leave(link);
 }
 
-static void refuse(struct lh_rpc *rpc, grpc_call *call, struct lh_connection *connection, int error,
-    const char *text)
+static void refuse(struct lh_rpc *rpc, const struct served_call *call, int error, const char *text)
 {
-    struct lh_rpc_link *link =
-        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL, connection);
+    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL);
 
     lh_rpc_link_close(link, error, text);
     lh_rpc_link_await_end(link);
@@ -93,26 +95,45 @@ static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
                                                           : "too many replies are not being taken";
 }
 
-static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size)
+void lh_rpc_call_ended(struct lh_rpc *rpc, struct lh_connection *connection, struct queue *events)
+{
+    lh_connections_call_ended(connection);
+    lh_rpc_queue_leave(rpc, events);
+}
+
+static void take_on(struct lh_rpc *rpc, struct served_call *call, const char *path, size_t size)
 {
     enum lh_method method = lh_method_by_path(path, size);
-    char *peer = grpc_call_get_peer(call);
+    char *peer = grpc_call_get_peer(call->grpc);
+    char identity[IDENTITY_MAX + 1];
     bool cut;
-    struct lh_connection *connection = lh_connections_call(peer, &cut);
+    call->connection = lh_connections_call(peer, &cut);
     const char *why = cut ? NULL : too_much(rpc, method);
 
     if (cut) { /* what of it had arrived before; nobody hears an answer */
-        grpc_call_unref(call);
-        lh_connections_call_ended(connection);
+        grpc_call_unref(call->grpc);
+        lh_rpc_call_ended(rpc, call->connection, call->events);
     } else if (why != NULL) {
         atomic_fetch_add_explicit(&rpc->calls_refused, 1, memory_order_relaxed);
-        refuse(rpc, call, connection, LH_ERR_NO_MEMORY, why);
+        refuse(rpc, call, LH_ERR_NO_MEMORY, why);
+    } else if (!lh_rpc_identity(rpc, call->grpc, identity)) {
+        refuse(rpc, call, LH_ERR_PERMISSION, identity);
     } else if (method != LH_METHOD_NONE) {
-        serve(rpc, call, method, peer, connection);
-    } else if (!lh_rpc_health_serve(rpc, call, path, size, connection)) {
-        refuse(rpc, call, connection, LH_ERR_UNIMPLEMENTED, "no such method");
+        serve(rpc, call, method, peer, identity);
+    } else if (!lh_rpc_health_serve(rpc, call, path, size) &&
+               !lh_rpc_reflection_serve(rpc, call, path, size)) {
+        refuse(rpc, call, LH_ERR_UNIMPLEMENTED, "no such method");
     }
     gpr_free(peer);
+}
+
+static void accepting(struct lh_rpc *rpc, int change)
+{
+    pthread_mutex_lock(&rpc->lock);
+    rpc->accepting += (unsigned)change;
+    if (rpc->accepting == 0)
+        pthread_cond_broadcast(&rpc->changed);
+    pthread_mutex_unlock(&rpc->lock);
 }
 
 static void accepted(struct tag *tag, bool success)
@@ -123,16 +144,19 @@ static void accepted(struct tag *tag, bool success)
     if (!success) { /* the server is shutting down */
         grpc_call_details_destroy(&a->details);
         grpc_metadata_array_destroy(&a->metadata);
+        accepting(rpc, -1);
         return;
     }
-    grpc_call *call = a->call;
+    accepting(rpc, 1); /* this call; the acceptor may be over before it is taken on */
+    struct served_call call = {.grpc = a->call, .events = a->queue};
     grpc_call_details details = a->details;
     grpc_metadata_array_destroy(&a->metadata);
     arm(a);
 
-    take_on(rpc, call, (const char *)GRPC_SLICE_START_PTR(details.method),
+    take_on(rpc, &call, (const char *)GRPC_SLICE_START_PTR(details.method),
         GRPC_SLICE_LENGTH(details.method));
     grpc_call_details_destroy(&details);
+    accepting(rpc, -1);
 }
 
 static void server_down(struct tag *tag, bool success)
@@ -144,28 +168,6 @@ static void server_down(struct tag *tag, bool success)
     rpc->server_down = true;
     pthread_cond_broadcast(&rpc->changed);
     pthread_mutex_unlock(&rpc->lock);
-}
-
-static void *poll_thread(void *arg)
-{
-    struct lh_rpc *rpc = arg;
-
-    for (;;) {
-        grpc_event e =
-            grpc_completion_queue_next(rpc->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        if (e.type == GRPC_QUEUE_SHUTDOWN)
-            return NULL;
-        struct tag *tag = e.tag;
-        tag_take(tag);
-        tag->done(tag, e.success != 0);
-    }
-}
-
-/* gRPC's own lines go to nobody unless somebody who debugs it asks for them with GRPC_VERBOSITY:
- * what they say that matters is also in a status. */
-static void drop_log(gpr_log_func_args *args)
-{
-    (void)args;
 }
 
 static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
@@ -195,8 +197,8 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     rpc->server = grpc_server_create(&all, NULL);
     if (quota != NULL)
         grpc_resource_quota_unref(quota);
-    grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
-    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    grpc_server_register_completion_queue(rpc->server, rpc->queues[0].grpc, NULL);
+    grpc_server_credentials *credentials = lh_rpc_server_credentials(rpc);
     int port = grpc_server_add_http2_port(rpc->server, address, credentials);
     grpc_server_credentials_release(credentials);
     if (port == 0)
@@ -220,6 +222,12 @@ static void owner_sent(struct lh_rpc_link *link)
     link->rpc->config.on_sent(link->rpc->config.arg, link);
 }
 
+static void owner_released(struct lh_rpc_link *link)
+{
+    if (link->rpc->config.on_released != NULL)
+        link->rpc->config.on_released(link->rpc->config.arg, link);
+}
+
 static void owner_half_closed(struct lh_rpc_link *link)
 {
     if (link->rpc->config.on_half_closed != NULL)
@@ -231,6 +239,7 @@ const struct link_handler lh_rpc_owner_handler = {
     .half_closed = owner_half_closed,
     .sent = owner_sent,
     .closed = owner_closed,
+    .released = owner_released,
 };
 
 void lh_rpc_unref(struct lh_rpc *rpc)
@@ -240,8 +249,28 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     pthread_cond_destroy(&rpc->changed);
     pthread_mutex_destroy(&rpc->lock);
     pthread_mutex_destroy(&rpc->health_lock);
-    free((char *)(uintptr_t)rpc->config.health_service);
+    lh_tls_unref(rpc->tls);
+    lh_tls_unref(rpc->foreign_tls);
     free(rpc);
+}
+
+static bool names_any(const struct lh_rpc_tls *tls)
+{
+    return tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL;
+}
+
+static int open_tls(
+    struct lh_rpc *rpc, const struct lh_rpc_config *config, char *why, size_t why_size)
+{
+    enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
+    int error = LH_OK;
+
+    if (names_any(&config->tls))
+        error = lh_tls_open(&config->tls, use, config->log, &rpc->tls, why, why_size);
+    if (error == LH_OK && names_any(&config->foreign_tls))
+        error = lh_tls_open(
+            &config->foreign_tls, LH_TLS_FOREIGN, config->log, &rpc->foreign_tls, why, why_size);
+    return error;
 }
 
 int lh_rpc_create(
@@ -252,14 +281,14 @@ int lh_rpc_create(
     atomic_init(&rpc->references, 1);
     rpc->config = *config;
     rpc->config.listen = NULL;
-    rpc->config.foreign_tls = (struct lh_rpc_tls){0};
-    if (config->health_service != NULL)
-        rpc->config.health_service = lh_strdup(config->health_service);
+    rpc->config.tls = rpc->config.foreign_tls = (struct lh_rpc_tls){0};
     rpc->config.keepalive = or_default(config->keepalive, 2000);
     rpc->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
     rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
     rpc->config.grace = or_default(config->grace, 200);
     rpc->config.reply_timeout = or_default(config->reply_timeout, 10000);
+    if (config->queue_calls == 0)
+        rpc->config.queue_calls = QUEUE_CALLS;
     rpc->server_down_tag.done = server_down;
     pthread_mutex_init(&rpc->lock, NULL);
     pthread_mutex_init(&rpc->health_lock, NULL);
@@ -269,12 +298,13 @@ int lh_rpc_create(
     pthread_cond_init(&rpc->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
+    /* gRPC's own lines go to nobody unless somebody who debugs it asks for them: what they say that
+     * matters is also in a status, but for handshakes of a server's. */
     if (getenv("GRPC_VERBOSITY") == NULL)
-        gpr_set_log_function(drop_log);
+        gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
-    rpc->queue = grpc_completion_queue_create_for_next(NULL);
-    int error =
-        lh_rpc_foreign_credentials(&config->foreign_tls, &rpc->foreign_credentials, why, why_size);
+    lh_rpc_queues_create(rpc);
+    int error = open_tls(rpc, config, why, why_size);
     if (error == LH_OK && config->listen != NULL)
         error = listen_on(rpc, config->listen, why, why_size);
     if (error != LH_OK) {
@@ -287,16 +317,10 @@ int lh_rpc_create(
 
 static void start_threads(struct lh_rpc *rpc)
 {
-    unsigned wanted = rpc->config.threads == 0 ? 1 : rpc->config.threads;
-
     rpc->started = true;
     if (rpc->server != NULL)
         grpc_server_start(rpc->server);
-    rpc->threads = lh_alloc_array(wanted, sizeof *rpc->threads);
-    for (; rpc->thread_count < wanted; rpc->thread_count++) {
-        int e = pthread_create(&rpc->threads[rpc->thread_count], NULL, poll_thread, rpc);
-        LH_ASSERT(e == 0);
-    }
+    lh_rpc_queues_start(rpc);
 }
 
 void lh_rpc_start(struct lh_rpc *rpc)
@@ -310,6 +334,7 @@ void lh_rpc_start(struct lh_rpc *rpc)
         struct acceptor *a = &rpc->acceptors[i];
         a->tag.done = accepted;
         a->rpc = rpc;
+        accepting(rpc, 1);
         arm(a);
     }
 }
@@ -317,6 +342,11 @@ void lh_rpc_start(struct lh_rpc *rpc)
 int lh_rpc_port(const struct lh_rpc *rpc)
 {
     return rpc->port;
+}
+
+struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc)
+{
+    return rpc->tls;
 }
 
 uint64_t lh_rpc_unsent(const struct lh_rpc *rpc)
@@ -332,6 +362,8 @@ void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures)
         .calls_refused = atomic_load(&rpc->calls_refused),
         .replies_dropped = atomic_load(&rpc->replies_dropped),
     };
+    lh_tls_figures(rpc->tls, &figures->tls);
+    lh_tls_figures(rpc->foreign_tls, &figures->tls);
 }
 
 void lh_rpc_tend(struct lh_rpc *rpc)
@@ -340,6 +372,8 @@ void lh_rpc_tend(struct lh_rpc *rpc)
     size_t count = 0, capacity = 0;
     uint64_t now = lh_rpc_now_ns();
 
+    lh_tls_tend(rpc->tls);
+    lh_tls_tend(rpc->foreign_tls);
     if (rpc->config.unsent_max == 0 || lh_rpc_unsent(rpc) <= rpc->config.unsent_max / 2)
         return;
     pthread_mutex_lock(&rpc->lock);
@@ -386,7 +420,7 @@ static void shut_server_down(struct lh_rpc *rpc)
     struct timespec deadline = after(rpc->config.grace);
 
     tag_post(&rpc->server_down_tag);
-    grpc_server_shutdown_and_notify(rpc->server, rpc->queue, &rpc->server_down_tag);
+    grpc_server_shutdown_and_notify(rpc->server, rpc->queues[0].grpc, &rpc->server_down_tag);
     pthread_mutex_lock(&rpc->lock);
     while (!rpc->server_down && pthread_cond_timedwait(&rpc->changed, &rpc->lock, &deadline) == 0)
         ;
@@ -395,7 +429,9 @@ static void shut_server_down(struct lh_rpc *rpc)
     if (!down)
         grpc_server_cancel_all_calls(rpc->server);
     pthread_mutex_lock(&rpc->lock);
-    while (!rpc->server_down)
+    /* A server is down when its connections are. Some thread may still have a call of one in hand,
+     * or be about to wait for the next. */
+    while (!rpc->server_down || rpc->accepting > 0)
         pthread_cond_wait(&rpc->changed, &rpc->lock);
     pthread_mutex_unlock(&rpc->lock);
     grpc_server_destroy(rpc->server);
@@ -421,15 +457,10 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     pthread_mutex_unlock(&rpc->lock);
 
     lh_rpc_channels_destroy(rpc);
-    grpc_completion_queue_shutdown(rpc->queue);
-    for (unsigned i = 0; i < rpc->thread_count; i++)
-        pthread_join(rpc->threads[i], NULL);
-    grpc_completion_queue_destroy(rpc->queue);
+    lh_rpc_queues_destroy(rpc);
     grpc_shutdown();
 
-    free(rpc->threads);
     free(rpc->acceptors);
-    rpc->threads = NULL;
     rpc->acceptors = NULL;
     lh_rpc_unref(rpc);
 }

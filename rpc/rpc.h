@@ -20,10 +20,11 @@
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
  *
- * The standard grpc.health.v1.Health service is answered here and never shown to the owner.
+ * The standard services grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha) are answered
+ * here and never shown to the owner.
  *
  * Foreign methods (lh_method_info()) are called at servers that are not ours, which is etcd (3.4).
- * They have connections of their own, even to the same address, encrypted if the config has a CA.
+ * They have connections of their own, even to the same address, and files for TLS of their own.
  * All but Status are asked with `hasleader`: a member without a leader refuses at once and has done
  * nothing. on_closed gets etcd's message unchanged, and of its statuses
  *   DEADLINE_EXCEEDED  also "request timed out": it may have been done, or be done yet
@@ -47,6 +48,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "rpc/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,12 +57,7 @@
 struct lh_rpc;
 struct lh_rpc_link;
 
-/* Files in PEM; NULL: none. */
-struct lh_rpc_tls {
-    const char *ca_file; /* whose certificates are trusted; NULL: no TLS */
-    /* What this side shows of itself, if it is asked: both or neither, and only with a CA. */
-    const char *cert_file, *key_file;
-};
+#define LH_RPC_SERVICES_MAX 4u
 
 struct lh_rpc_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
@@ -68,6 +65,9 @@ struct lh_rpc_config {
     const char *listen;
     /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
     unsigned threads;
+    /* Served calls at once beyond which further ones get threads of their own, one for so many;
+     * 0: the default of 2048. */
+    unsigned queue_calls;
     /* An idle connection is probed this often, and given up when a probe stays unanswered for
      * keepalive_timeout. 0: the defaults of 2 s each. */
     struct lh_duration keepalive, keepalive_timeout;
@@ -87,18 +87,22 @@ struct lh_rpc_config {
     /* A reply that its peer has not taken after so long is dropped, with its call, while more than
      * half of unsent_max is unsent. 0: the default of 10 s. */
     struct lh_duration reply_timeout;
-    /* The service whose health is told besides the server's own (""):
-     * "leasehold.Master"; or NULL. */
-    const char *health_service;
-    /* Of connections to foreign servers. The files are read once, in lh_rpc_create(). That their
-     * contents are damaged or do not match is found by the first call, which ends UNAVAILABLE. */
-    struct lh_rpc_tls foreign_tls;
+    /* The services that are served here, which reflection lists and health tells of besides the
+     * server's own (""): at most LH_RPC_SERVICES_MAX static names, NULL behind the last; or
+     * NULL. */
+    const char *const *services;
+    /* Of connections with nodes of ours, both ways, and of those to foreign servers; without files,
+     * in the clear. Both sides show certificates (tls.h). `log`, which may be NULL, is told what
+     * becomes of files that replace these, by any thread; it must not call anything here. */
+    struct lh_rpc_tls tls, foreign_tls;
+    void (*log)(enum lh_level level, const char *text);
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
     void *arg;
-    /* A peer opened a link. `peer` is its address, valid during the call. Nothing is read before
-     * lh_rpc_link_read(). */
-    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer);
+    /* A peer opened a link. `peer` is its address, `identity` who it is by its certificate (see
+     * LH_IN_LINK_OPENED); both valid during the call. Nothing is read before lh_rpc_link_read(). */
+    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer,
+        const char *identity);
     /* One message arrived; the callback takes over `bytes`. */
     void (*on_message)(void *arg, struct lh_rpc_link *link, struct lh_buf bytes);
     /* The peer of a served stream will send nothing more, and may still listen; also seen when the
@@ -118,11 +122,10 @@ struct lh_rpc_config {
 
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
  * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
- * names the address, or the file of foreign_tls.
+ * names the address, or the file.
  *   ADDRESS_IN_USE    somebody listens there
- *   INVALID_ARGUMENT  not an address; a file that is not in PEM, or is missing from the config
- *   UNAVAILABLE       not one of this machine
- *   NOT_FOUND, PERMISSION, ...  why a file cannot be read */
+ *   INVALID_ARGUMENT  not an address; what lh_tls_open() finds wrong with a file
+ *   UNAVAILABLE       not one of this machine */
 LH_MUST_USE int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
 
@@ -139,21 +142,27 @@ struct lh_rpc_figures {
     uint64_t calls, unsent; /* open now; bytes of replies not taken */
     uint64_t calls_refused; /* since the start: too many calls, or too much unsent */
     uint64_t replies_dropped;
+    struct lh_tls_figures tls; /* of both kinds of connections */
 };
 
 void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures);
 
-/* To be called every some hundred milliseconds where unsent_max is set: drops replies that nobody
- * takes. Any thread. */
+/* To be called every some hundred milliseconds by a server: drops replies that nobody takes, and
+ * looks for renewed certificates. Any thread. */
 void lh_rpc_tend(struct lh_rpc *rpc);
 
-/* Asks the health service at `address` over a connection made for it, and waits for that. LH_OK: it
- * answered, whatever it said. Not from a callback. Any thread; needs no lh_rpc. */
-LH_MUST_USE int lh_rpc_ask_health(
-    const char *address, struct lh_duration timeout, char *why, size_t why_size);
+/* The files behind its connections with nodes of ours; NULL: in the clear. It stays the rpc's. */
+struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc);
 
-/* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
-void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);
+/* Asks the health service of this process, at `address`, over a connection made for it, and waits
+ * for that. `tls`: the server's own, or NULL. LH_OK: it answered, whatever it said, and be it that
+ * it is not to be trusted. Not from a callback. Any thread; needs no lh_rpc. */
+LH_MUST_USE int lh_rpc_ask_health(const char *address, struct lh_tls *tls,
+    struct lh_duration timeout, char *why, size_t why_size);
+
+/* What the health service says from now on, of the server ("") and of its services; watchers are
+ * told. NOT_SERVING at first. Any thread. */
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services);
 
 /* Ends everything: no new calls, served links get the grace time to finish sending, then all links
  * are cut. Callbacks may come until it returns, none after. Not from a callback. Links that the
@@ -173,6 +182,8 @@ void lh_rpc_link_set_token(struct lh_rpc_link *link, const char *token);
 
 /* The owner's bytes. */
 void *lh_rpc_link_data(struct lh_rpc_link *link);
+/* Who opened a served link, as on_opened was told. The link's; never NULL. */
+const char *lh_rpc_link_identity(const struct lh_rpc_link *link);
 
 void lh_rpc_link_ref(struct lh_rpc_link *link);
 void lh_rpc_link_unref(struct lh_rpc_link *link);

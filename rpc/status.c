@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "proto/codec.h"
 
 #include <grpc/slice.h>
 #include <stdio.h>
@@ -97,12 +98,8 @@ int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details)
 
     if (status == GRPC_STATUS_OK)
         return LH_OK;
-    if (foreign) { /* whose messages may begin as ours do */
-        /* All that gRPC says of keys and certificates that OpenSSL refuses. */
-        if (strncmp(*details, "empty address list", 18) == 0)
-            *details = "the CA, the client certificate or its key is damaged, or they do not match";
+    if (foreign) /* whose messages may begin as ours do */
         return error_from_etcd(status, *details);
-    }
     if (colon != NULL) {
         size_t n = (size_t)(colon - *details);
         for (unsigned i = 1; i <= 255; i++) {
@@ -115,4 +112,40 @@ int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details)
         }
     }
     return error_from_grpc(status, *details);
+}
+
+/* How a handshake that fails looks from here. What the other side finds wrong is not said. */
+static const struct {
+    bool tls; /* on this side */
+    const char *says, *hint;
+} hints[] = {
+    {true, "certificate verify failed",
+        "the server's certificate has expired or is of an authority that is not trusted here"},
+    {true, "is not in peer certificate",
+        "the server's certificate is for other hosts than the one that was dialled"},
+    {true, "wrong version number", "the server does not speak TLS"},
+    {true, "Socket closed",
+        "perhaps the server does not trust this side's certificate: its log says why"},
+    {false, "Socket closed", "perhaps the server speaks TLS, and this side does not: --tls-dir"},
+};
+
+char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *text)
+{
+    const struct lh_rpc *rpc = link->rpc;
+    bool foreign = lh_method_info(link->method)->foreign;
+    bool tls = (foreign ? rpc->foreign_tls : rpc->tls) != NULL;
+
+    if (*text == '\0')
+        return NULL;
+    for (size_t i = 0; error == LH_ERR_UNAVAILABLE && strstr(text, "failed to connect") != NULL &&
+                       i < sizeof hints / sizeof hints[0];
+         i++) {
+        if (hints[i].tls != tls || strstr(text, hints[i].says) == NULL)
+            continue;
+        size_t size = strlen(hints[i].hint) + strlen(text) + sizeof " ()";
+        char *whole = lh_alloc(size);
+        (void)snprintf(whole, size, "%s (%s)", hints[i].hint, text);
+        return whole;
+    }
+    return lh_strdup(text);
 }

@@ -70,6 +70,7 @@ struct lh_loop {
     struct lh_loop_link *links;
     uint64_t served_count;
     struct lh_instant armed; /* when the timer thread will next wake */
+    _Atomic uint64_t beats;  /* how often it has woken and stepped the core */
     struct outbox outbox;    /* filled under the lock ... */
     struct outbox sending;   /* ... emptied by the one thread that set `delivering` */
     bool delivering;

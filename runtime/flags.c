@@ -12,15 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory that lives as long as the result. */
-struct block {
-    struct block *next;
-    _Alignas(max_align_t) char data[];
-};
-
 struct parser {
     const struct lh_flags *flags;
-    struct block *blocks;
+    struct lh_flags_result *result;
     bool *given; /* by the source that is being read: a list then starts anew */
     bool *set;   /* by a stronger source */
     const char *config_file;
@@ -31,11 +25,7 @@ struct parser {
 
 static void *keep(struct parser *p, size_t size)
 {
-    struct block *b = lh_alloc(sizeof *b + size);
-
-    b->next = p->blocks;
-    p->blocks = b;
-    return b->data;
+    return lh_flags_keep(p->result, size);
 }
 
 static const char *keep_string(struct parser *p, const char *s, size_t n)
@@ -271,9 +261,9 @@ static bool short_options(struct parser *p, struct words *w)
     return true;
 }
 
-static bool read_command_line(
-    struct parser *p, int argc, char **argv, struct lh_flags_result *result)
+static bool read_command_line(struct parser *p, int argc, char **argv)
 {
+    struct lh_flags_result *result = p->result;
     struct words w = {argv, argc, 1};
     bool options = true;
 
@@ -296,13 +286,25 @@ static bool read_command_line(
     return true;
 }
 
-/* --help and --version count wherever they stand before "--", whatever else is wrong. */
-static bool asked_for(int argc, char **argv, const char *option)
+/* --help and --version count wherever they stand before "--", whatever else is wrong. What stands
+ * behind `option`: "" or "=..."; NULL: it does not stand there. */
+static const char *asked_for(int argc, char **argv, const char *option)
 {
+    size_t n = strlen(option);
+
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], option) == 0)
-            return true;
-    return false;
+        if (strncmp(argv[i], option, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == '='))
+            return argv[i] + n;
+    return NULL;
+}
+
+/* --help[=FORM]. False: there is no such form. */
+static bool help(struct parser *p, const char *form, const char *version)
+{
+    form = *form == '=' ? form + 1 : "text";
+    p->result->text = lh_flags_page(p->flags, form, version);
+    return p->result->text != NULL ||
+           fail(p, "", "--help: '%s' is none of: text, man, config, words", form);
 }
 
 /* ---- the environment and the file ---- */
@@ -422,72 +424,29 @@ struct lh_flags_result lh_flags_parse(
     struct lh_flags_result result = {0};
     struct parser p = {
         .flags = flags,
+        .result = &result,
         .given = lh_alloc_array(flags->count, sizeof *p.given),
         .set = lh_alloc_array(flags->count, sizeof *p.set),
     };
 
-    if (asked_for(argc, argv, "--help")) {
+    const char *form = asked_for(argc, argv, "--help");
+    const char *wanted = asked_for(argc, argv, "--version");
+
+    if (form != NULL && help(&p, form, version)) {
         result.outcome = LH_FLAGS_EXIT;
-        result.text = lh_flags_help(flags);
-    } else if (asked_for(argc, argv, "--version")) {
+    } else if (form == NULL && wanted != NULL && *wanted == '\0') {
         result.outcome = LH_FLAGS_EXIT;
         if (asprintf(&result.text, "%s %s\n", flags->command, version) < 0)
             abort();
-    } else if (read_command_line(&p, argc, argv, &result) && read_environment(&p, environment) &&
-               read_config(&p)) {
+    } else if (form == NULL && read_command_line(&p, argc, argv) &&
+               read_environment(&p, environment) && read_config(&p)) {
         set_presets(&p);
+        lh_flags_note(&result, flags);
     } else {
         result.outcome = LH_FLAGS_USAGE;
         result.text = p.error;
     }
     free(p.given);
     free(p.set);
-    result.memory = p.blocks;
     return result;
-}
-
-void lh_flags_free(struct lh_flags_result *result)
-{
-    for (struct block *b = result->memory, *next; b != NULL; b = next) {
-        next = b->next;
-        free(b);
-    }
-    free(result->text);
-    *result = (struct lh_flags_result){0};
-}
-
-static void refuse_arguments(
-    const struct lh_flags *flags, const struct lh_flags_result *result, size_t args_max)
-{
-    (void)fprintf(stderr, "%s: ", flags->command);
-    if (result->arg_count > args_max)
-        (void)fprintf(stderr, "too many arguments, from '%s' on", result->args[args_max]);
-    else
-        (void)fputs("an argument is missing", stderr);
-    (void)fprintf(stderr, "; usage: %s %s\n", flags->command, flags->usage);
-}
-
-bool lh_flags_accept(const struct lh_flags *flags, const struct lh_flags_binary *binary, int argc,
-    char **argv, size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code)
-{
-    extern char **environ;
-
-    *result = lh_flags_parse(flags, argc, argv, environ, binary->version);
-    *exit_code = binary->usage_code;
-    switch (result->outcome) {
-    case LH_FLAGS_OK:
-        if (result->arg_count >= args_min && result->arg_count <= args_max)
-            return true;
-        refuse_arguments(flags, result, args_max);
-        break;
-    case LH_FLAGS_EXIT:
-        (void)fputs(result->text, stdout);
-        *exit_code = 0;
-        break;
-    case LH_FLAGS_USAGE:
-        (void)fputs(result->text, stderr);
-        break;
-    }
-    lh_flags_free(result);
-    return false;
 }

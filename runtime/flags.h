@@ -5,7 +5,10 @@
  *   - the environment: LEASEHOLD_SESSION_TERM
  *   - the config file: --config FILE, of lines "session-term = 10s" and # comments
  *   - the table's default
- * Every command so described also has --help, --version and --config.
+ * Every command so described also has --help, --version and --config. --help=FORM prints the table
+ * in another form: `man` a manual page, `config` a config file with all defaults, `words` what a
+ * shell completes; of a command that is one of several, `section` and `shared` its part of their
+ * page.
  *
  *     static const struct lh_flag table[] = {
  *         {LH_FLAG("listen", STRING, &o.listen, "127.0.0.1:7400"), .metavar = "ADDRESS",
@@ -48,6 +51,9 @@ struct lh_flag {
     uint64_t min, max;          /* UINT, SIZE, DURATION (ns): inclusive; max 0: no limit */
     const char *bare;           /* STRING: what --x alone means; then another value needs the '=' */
     char letter;                /* -f; 0: none. A bool's letters may be combined: -fn */
+    const char *preset_words;   /* instead of a default that differs between machines */
+    bool shared;                /* most commands of the program have it: described once for all */
+    bool live;                  /* a running server takes up a new value (lh_flags_refresh()) */
     bool command_line_only;     /* what it does cannot be undone: what lies in the environment is
                                    ignored, and in the config file it is an error */
 };
@@ -64,6 +70,10 @@ struct lh_flags {
     const char *usage;   /* after the command's name: "[OPTION]..." */
     const char *summary; /* one or more lines for --help */
     const char *epilog;  /* after the options; may be NULL */
+    /* For the manual page: its section (0: 1), what the program is, in a phrase (NULL: `summary`),
+     * and its files, a line each (NULL: none). */
+    int section;
+    const char *title, *files;
     const struct lh_flag *flags;
     size_t count;
 };
@@ -74,11 +84,19 @@ enum lh_flags_outcome {
     LH_FLAGS_USAGE, /* `text` is for stderr */
 };
 
+/* A value that holds, in one form however it was written. */
+struct lh_flag_setting {
+    const char *name, *text; /* text NULL: it has none */
+    bool live;
+};
+
 struct lh_flags_result {
     enum lh_flags_outcome outcome;
     char *text;        /* ends in a newline; NULL with OK */
     const char **args; /* positional arguments, NULL-terminated */
     size_t arg_count;
+    struct lh_flag_setting *settings; /* with OK: the table's rows, in its order */
+    size_t setting_count;
     void *memory; /* behind strings and lists */
 };
 
@@ -89,6 +107,12 @@ struct lh_flags_result lh_flags_parse(
     const struct lh_flags *flags, int argc, char **argv, char **environment, const char *version);
 
 void lh_flags_free(struct lh_flags_result *result);
+
+/* The options were read again, into `fresh`, a result of a table with the same rows: says each that
+ * has another value than `now`, and takes it over into now's settings if it is a live one. Whoever
+ * calls makes it so. */
+void lh_flags_refresh(struct lh_flags_result *now, const struct lh_flags_result *fresh,
+    void (*say)(void *arg, const struct lh_flag_setting *was, const char *is), void *arg);
 
 /* What all commands of one binary have in common. */
 struct lh_flags_binary {
@@ -106,6 +130,26 @@ LH_MUST_USE bool lh_flags_accept(const struct lh_flags *flags, const struct lh_f
 
 /* The text of --help, malloc'd. */
 char *lh_flags_help(const struct lh_flags *flags);
+
+/* The same in the form that --help=FORM asks for; NULL: there is none of that name. */
+char *lh_flags_page(const struct lh_flags *flags, const char *form, const char *version);
+
+/* A program of several commands, each with a table of its own. */
+struct lh_flags_entry {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+};
+
+struct lh_flags_program {
+    const char *name, *title, *usage, *summary, *epilog; /* as in struct lh_flags */
+    const struct lh_flags_entry *entries;
+    size_t count;
+};
+
+/* Prints what --help=FORM of the program itself asks for: `man`, or `words`, its commands. False:
+ * there is no such form, or a command failed. */
+bool lh_flags_program_page(
+    const struct lh_flags_program *program, const char *form, const char *version);
 
 /* One value on its own. False: not one, nothing set. */
 LH_MUST_USE bool lh_parse_size(const char *text, uint64_t *bytes);

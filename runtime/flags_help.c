@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *metavar(const struct lh_flag *f)
+const char *lh_flag_metavar(const struct lh_flag *f)
 {
     static const char *const names[] = {
         [LH_FLAG_STRING] = "TEXT",
@@ -36,15 +36,17 @@ static void help_option(FILE *out, const struct lh_flag *f)
             n += (size_t)snprintf(
                 left + n, sizeof left - n, "%c%s", i == 0 ? ' ' : '|', f->choices[i]);
     } else if (f->bare != NULL) {
-        n += (size_t)snprintf(left + n, sizeof left - n, "[=%s]", metavar(f));
-    } else if (*metavar(f) != '\0') {
-        n += (size_t)snprintf(left + n, sizeof left - n, " %s", metavar(f));
+        n += (size_t)snprintf(left + n, sizeof left - n, "[=%s]", lh_flag_metavar(f));
+    } else if (*lh_flag_metavar(f) != '\0') {
+        n += (size_t)snprintf(left + n, sizeof left - n, " %s", lh_flag_metavar(f));
     }
     if (n < 34)
         fprintf(out, "%-34s %s", left, f->help);
     else
         fprintf(out, "%s\n%-34s %s", left, "", f->help);
-    if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
+    if (f->preset_words != NULL)
+        fprintf(out, " [%s]", f->preset_words);
+    else if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
         fprintf(out, " [%s]", f->preset);
     else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
         fprintf(out, " [on; --no-%s]", f->name);
@@ -53,15 +55,19 @@ static void help_option(FILE *out, const struct lh_flag *f)
     fputc('\n', out);
 }
 
+const struct lh_flag lh_flags_common[LH_FLAGS_COMMON] = {
+    {.name = "config",
+        .metavar = "FILE",
+        .help = "read options from FILE: lines 'name = value', # comments"},
+    {.name = "help",
+        .metavar = "FORM",
+        .bare = "text",
+        .help = "print this and exit; FORM may be man, or config for a config file"},
+    {.name = "version", .type = LH_FLAG_BOOL, .help = "print the version and exit"},
+};
+
 char *lh_flags_help(const struct lh_flags *flags)
 {
-    static const struct lh_flag common[] = {
-        {.name = "config",
-            .metavar = "FILE",
-            .help = "read options from FILE: lines 'name = value', # comments"},
-        {.name = "help", .type = LH_FLAG_BOOL, .help = "print this and exit"},
-        {.name = "version", .type = LH_FLAG_BOOL, .help = "print the version and exit"},
-    };
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -70,8 +76,8 @@ char *lh_flags_help(const struct lh_flags *flags)
     fprintf(out, "Usage: %s %s\n%s\n\nOptions:\n", flags->command, flags->usage, flags->summary);
     for (size_t i = 0; i < flags->count; i++)
         help_option(out, &flags->flags[i]);
-    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
-        help_option(out, &common[i]);
+    for (size_t i = 0; i < LH_FLAGS_COMMON; i++)
+        help_option(out, &lh_flags_common[i]);
     fprintf(out,
         "\nExcept as marked, options can also be given in the environment, as %s<NAME> with\n"
         "_ for -, or in the config file. The command line wins over the environment, and that "

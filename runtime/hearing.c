@@ -98,7 +98,8 @@ static bool hears(struct lh_hearing *h, uint64_t timeout_ns, char *why, size_t w
     if (!can_try() || socket_removed(h))
         return true;
     lh_connections_figures(&before);
-    int error = lh_rpc_ask_health(h->address, (struct lh_duration){timeout_ns}, why, why_size);
+    int error = lh_rpc_ask_health(
+        h->address, lh_loop_tls(h->config.loop), (struct lh_duration){timeout_ns}, why, why_size);
     if (error == LH_OK)
         return true;
     atomic_fetch_add(&failures, 1);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/dispatch.h"
+#include "runtime/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ uint64_t lh_clock_wall_ms(void)
 
 /* ---- inputs from the network ---- */
 
-static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)
+static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer,
+    const char *identity)
 {
     struct lh_loop *loop = arg;
     struct lh_dispatch *d = lh_dispatch_begin(loop);
@@ -40,6 +42,9 @@ static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method,
 
     in->method = method;
     in->text = peer;
+    in->identity = identity;
+    lh_log(LH_DEBUG, loop->config.name, "%s called by %s%s%s", lh_method_info(method)->path, peer,
+        identity[0] != '\0' ? ", " : "", identity);
     pthread_mutex_lock(&loop->lock);
     if (loop->stopped) {
         pthread_mutex_unlock(&loop->lock);
@@ -126,6 +131,7 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     if (error == LH_OK) {
         in->message = message;
         in->payload = payload;
+        in->identity = lh_rpc_link_identity(rpc);
     }
     lh_dispatch_run(loop, d);
 }
@@ -221,6 +227,7 @@ static void *timer_main(void *arg)
         pthread_mutex_lock(&loop->lock);
         loop->armed = LH_INSTANT_NEVER;
         lh_dispatch_run_locked(loop, d);
+        atomic_fetch_add(&loop->beats, 1);
     }
 }
 
@@ -267,9 +274,9 @@ void lh_loop_tend(struct lh_loop *loop)
     lh_rpc_tend(loop->rpc);
 }
 
-void lh_loop_set_serving(struct lh_loop *loop, bool serving)
+void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
 {
-    lh_rpc_set_serving(loop->rpc, serving);
+    lh_rpc_set_serving(loop->rpc, server, services);
 }
 
 void lh_loop_stop(struct lh_loop *loop)
@@ -336,6 +343,11 @@ static void loop_free(struct lh_loop *loop)
     free(loop);
 }
 
+static void log_network(enum lh_level level, const char *text)
+{
+    lh_log(level, "network", "%s", text);
+}
+
 int lh_loop_create(
     const struct lh_loop_config *config, struct lh_loop **out, char *why, size_t why_size)
 {
@@ -364,12 +376,14 @@ int lh_loop_create(
         .keepalive_timeout = config->keepalive_timeout,
         .connect_timeout = config->connect_timeout,
         .grace = config->grace,
-        .health_service = config->health_service,
+        .services = config->services,
         .calls_max = config->calls_max,
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,
         .served_message_max = config->served_message_max,
+        .tls = config->tls,
         .foreign_tls = config->foreign_tls,
+        .log = log_network,
         .link_data_size = sizeof(struct lh_loop_link),
         .arg = loop,
         .on_opened = on_opened,
@@ -388,6 +402,11 @@ int lh_loop_create(
         lh_disk_on_done(config->disk, on_disk_done, loop);
     *out = loop;
     return LH_OK;
+}
+
+struct lh_tls *lh_loop_tls(const struct lh_loop *loop)
+{
+    return lh_rpc_tls(loop->rpc);
 }
 
 int lh_loop_port(const struct lh_loop *loop)

@@ -39,9 +39,10 @@ struct lh_loop_config {
     const char *listen; /* NULL: serve nothing */
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
-    const char *health_service;
+    const char *const *services;
     unsigned calls_max; /* what peers may take */
     size_t memory_max, unsent_max, served_message_max;
+    struct lh_rpc_tls tls;         /* of connections with nodes of ours */
     struct lh_rpc_tls foreign_tls; /* of connections to etcd */
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
@@ -89,14 +90,25 @@ void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error);
 void lh_loop_lock(struct lh_loop *loop);
 void lh_loop_unlock(struct lh_loop *loop);
 
+/* Whether lh_loop_lock() can be had within `timeout`: otherwise the core hangs in a step. */
+bool lh_loop_goes_on(struct lh_loop *loop, struct lh_duration timeout);
+
 /* What peers have of this process: calls, and replies that they do not take. */
 void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
+
+/* lh_rpc_tls() of the loop's network. */
+struct lh_tls *lh_loop_tls(const struct lh_loop *loop);
 
 /* lh_rpc_tend() of the loop's network. */
 void lh_loop_tend(struct lh_loop *loop);
 
-/* What grpc.health.v1 answers; NOT_SERVING at first. */
-void lh_loop_set_serving(struct lh_loop *loop, bool serving);
+/* What grpc.health.v1 answers, of the server and of its services; NOT_SERVING at first. */
+void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services);
+
+/* Has the timer's thread step the core soon. lh_loop_beats() counts such steps, and those of the
+ * core's own deadlines: while it grows, timer and core go on. Waits while the core is stepped. */
+void lh_loop_beat(struct lh_loop *loop);
+uint64_t lh_loop_beats(const struct lh_loop *loop);
 
 /* Feeds LH_IN_STOP. Any thread; the second time it does nothing. */
 void lh_loop_stop(struct lh_loop *loop);

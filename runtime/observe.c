@@ -5,8 +5,11 @@
 #include "runtime/process_metrics.h"
 
 #include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +17,10 @@
 
 #define CONNECTIONS_MAX 16u
 #define TIMEOUT_SECONDS 5u
+
+/* Certificates that are shown: the own one, and intermediate ones. */
+#define CHAIN_MAX    16u
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct lh_observe {
     struct lh_observe_config config;
@@ -133,19 +140,73 @@ static bool split(const char *listen, char *host, size_t host_size, const char *
     return true;
 }
 
+/* What the one server of this process shows: GnuTLS calls without an argument of ours. */
+static struct lh_tls *_Atomic shown;
+
+/* What the next who connects is shown; GnuTLS frees all of it. */
+static int show_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+    gnutls_pcert_st **certs, unsigned *cert_count, gnutls_ocsp_data_st **ocsp, unsigned *ocsp_count,
+    gnutls_privkey_t *key, unsigned *flags)
+{
+    struct lh_tls_pem *pem = lh_tls_current(atomic_load(&shown));
+    const gnutls_datum_t cert_text = {(unsigned char *)pem->cert, (unsigned)strlen(pem->cert)};
+    const gnutls_datum_t key_text = {(unsigned char *)pem->key, (unsigned)strlen(pem->key)};
+    unsigned count = CHAIN_MAX;
+    gnutls_pcert_st *chain = gnutls_malloc(count * sizeof *chain);
+    gnutls_privkey_t private = NULL;
+
+    (void)session;
+    (void)info;
+    int error = chain == NULL ? -1
+                              : gnutls_pcert_list_import_x509_raw(
+                                    chain, &count, &cert_text, GNUTLS_X509_FMT_PEM, 0);
+    bool have_chain = error == 0;
+    if (error == 0)
+        error = gnutls_privkey_init(&private);
+    if (error == 0)
+        error = gnutls_privkey_import_x509_raw(private, &key_text, GNUTLS_X509_FMT_PEM, NULL, 0);
+    lh_tls_pem_unref(pem);
+    if (error == 0) {
+        *certs = chain;
+        *cert_count = count;
+        *ocsp = NULL;
+        *ocsp_count = 0;
+        *key = private;
+        *flags = GNUTLS_CERT_RETR_DEINIT_ALL;
+        return 0;
+    }
+    for (unsigned i = 0; have_chain && i < count; i++)
+        gnutls_pcert_deinit(&chain[i]);
+    gnutls_free(chain);
+    if (private != NULL)
+        gnutls_privkey_deinit(private);
+    return -1;
+}
+
 static int start(struct lh_observe *o, const struct addrinfo *at, char *why, size_t why_size)
 {
     /* Not select(), which knows no descriptor above 1023. */
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME;
     unsigned most = o->config.site.connections_max;
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)show_certificate},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_VERSIONS},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
+    if (o->config.tls != NULL) {
+        flags |= MHD_USE_TLS;
+        atomic_store(&shown, o->config.tls);
+    }
     if (at->ai_family == AF_INET6)
         flags |= MHD_USE_IPv6;
     errno = 0;
     o->daemon = MHD_start_daemon(flags, 0, NULL, NULL, serve, o, MHD_OPTION_SOCK_ADDR, at->ai_addr,
         MHD_OPTION_CONNECTION_LIMIT, most != 0 ? most : CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, begin, o,
-        MHD_OPTION_NOTIFY_COMPLETED, end, o, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, end, o, MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none,
+        MHD_OPTION_END);
     if (o->daemon == NULL) {
         (void)snprintf(why, why_size, "cannot serve metrics on %s: %s", o->config.listen,
             errno == 0 ? "the address is in use or is not this machine's" : strerror(errno));

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/metrics.h"
+#include "rpc/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,6 +34,9 @@ struct lh_observe_site {
 
 struct lh_observe_config {
     const char *listen; /* host:port or [v6]:port; port 0: any free one */
+    /* Serves HTTPS with the certificate there, and with those that replace it. No client is asked
+     * for one: browsers have none, and what is served changes nothing. NULL: HTTP. */
+    struct lh_tls *tls;
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
     void (*metrics)(void *arg, struct lh_metrics *out);
     /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */

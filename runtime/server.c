@@ -1,12 +1,16 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
 #include "runtime/descriptors.h"
 #include "runtime/hearing.h"
 #include "runtime/log.h"
+#include "runtime/manager.h"
+#include "runtime/notify.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,8 +19,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define VERSION "0.1"
 
 /* jemalloc reads this before main(). What a burst took goes back to the system some seconds later,
  * by a thread of jemalloc's, so also in a process that has become quiet. */
@@ -60,16 +62,87 @@ const char *const lh_server_log_levels[] = {"debug", "info", "warn", "error", NU
 const char *const lh_server_log_formats[] = {"text", "json", NULL};
 
 bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
-    struct lh_flags_result *args, int *exit_code)
+    struct lh_server_options *options, struct lh_flags_result *args, int *exit_code)
 {
-    static const struct lh_flags_binary binary = {VERSION, LH_SERVER_USAGE};
+    static const struct lh_flags_binary binary = {LH_VERSION, LH_SERVER_USAGE};
+    char why[640];
 
-    return lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code);
+    if (!lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code))
+        return false;
+    options->access = NULL;
+    if (options->roles != NULL && options->roles[0] == '\0')
+        options->roles = NULL;
+    bool taken = lh_tls_options_take(&options->tls, why, sizeof why);
+    if (taken && (options->roles == NULL ||
+                     lh_roles_read(options->roles, &options->access, why, sizeof why) == LH_OK)) {
+        if (options->roles == NULL || options->tls.files.ca_file != NULL)
+            return true;
+        (void)snprintf(why, sizeof why, "--roles is of no use without TLS: nobody has an identity");
+    }
+    (void)fprintf(stderr, "%s: %s\n", flags->command, why);
+    lh_flags_free(args);
+    if (taken)
+        lh_server_options_free(options);
+    *exit_code = LH_SERVER_USAGE;
+    return false;
+}
+
+void lh_server_options_free(struct lh_server_options *options)
+{
+    lh_tls_options_free(&options->tls);
+    lh_access_free(options->access);
+    options->access = NULL;
+}
+
+/* Whether only this machine can connect to `address`. */
+static bool is_local(const char *address)
+{
+    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return true;
+    return false;
+}
+
+static void warn_of_plain(const struct lh_server_options *o, const char *component)
+{
+    const char *open = !is_local(o->listen) ? o->listen : o->metrics_listen;
+
+    if (o->tls.files.ca_file != NULL || o->insecure || open == NULL || is_local(open))
+        return;
+    lh_log(LH_WARN, component,
+        "WITHOUT TLS ON %s: whoever reaches this address can read and change everything, and who "
+        "is on the way, too; give --tls-dir (`leasehold certs --help` makes one), or --insecure "
+        "if the network is trusted",
+        open);
 }
 
 static void log_connections(enum lh_level level, const char *text)
 {
     lh_log(level, "network", "%s", text);
+}
+
+static void say_changed(void *arg, const struct lh_flag_setting *was, const char *is)
+{
+    const char *before = was->text != NULL ? was->text : "none", *now = is != NULL ? is : "none";
+
+    if (was->live)
+        lh_log(LH_INFO, arg, "%s is %s from now on, and was %s", was->name, now, before);
+    else
+        lh_log(
+            LH_WARN, arg, "%s = %s takes a restart; it goes on to be %s", was->name, now, before);
+}
+
+void lh_server_refresh(const char *component, struct lh_flags_result *now,
+    const struct lh_flags_result *fresh, const struct lh_server_options *options)
+{
+    lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    lh_flags_refresh(now, fresh, say_changed, (void *)(uintptr_t)component);
+    if (options->roles != NULL)
+        lh_log(LH_WARN, component,
+            "%s is read at the start: the table of roles of then stays in use until a restart",
+            options->roles);
 }
 
 /* Whether others can connect to `address`: one host, one port. */
@@ -116,6 +189,7 @@ bool lh_server_prepare(
     char why[512], kept[64] = "";
 
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    warn_of_plain(options, component);
     int error = lh_descriptors_share(options->max_connections, *files, &share, why, sizeof why);
     if (error != LH_OK) {
         *exit_code = lh_server_refused(component, error, why);
@@ -140,6 +214,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->calls_max = (unsigned)options->max_calls;
     loop->memory_max = options->wire_memory;
     loop->unsent_max = options->reply_memory;
+    loop->tls = options->tls.files;
 }
 
 void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
@@ -172,6 +247,16 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
     lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
         "Times that the server got no answer from itself over a new connection.",
         lh_hearing_failures());
+    lh_metrics_single(out, "leasehold_tls_certificate_expires_seconds", LH_METRIC_GAUGE,
+        "When the certificate in use runs out, in seconds since 1970; 0 without TLS.",
+        (uint64_t)n.tls.not_after_unix);
+    lh_metrics_single(out, "leasehold_tls_renewals_total", LH_METRIC_COUNTER,
+        "Times that renewed certificates were taken up.", n.tls.renewed);
+    lh_metrics_single(out, "leasehold_tls_renewals_refused_total", LH_METRIC_COUNTER,
+        "Times that renewed certificates were not usable, and the old ones stayed.", n.tls.refused);
+    lh_metrics_single(out, "leasehold_tls_handshakes_failed_total", LH_METRIC_COUNTER,
+        "TLS handshakes that failed, of peers that connected and with servers called.",
+        n.tls.handshakes_failed);
 }
 
 /* --- running ------------------------------------------------------------------------------ */
@@ -189,15 +274,30 @@ static void on_deaf(void *arg, const char *why)
     (void)kill(getpid(), SIGUSR1);
 }
 
+static bool has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 /* SIGUSR1 is lh_server_on_stopped()'s. */
 static sigset_t signals(void)
 {
+    static int terminal = -1; /* as of the first call, before there are other threads */
     sigset_t set;
+
+    if (terminal < 0)
+        terminal = has_terminal();
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGUSR1);
+    if (terminal == 0)
+        (void)sigaddset(&set, SIGHUP);
     return set;
 }
 
@@ -218,24 +318,46 @@ void lh_server_on_stopped(void *arg, int error)
     (void)kill(getpid(), SIGUSR1);
 }
 
-/* The number of the next signal; 0 when it is time for an update. */
-static int next_signal(const struct lh_server *s)
+/* The number of the next signal; 0 when `most` has passed. */
+static int next_signal(struct lh_duration most)
 {
     const sigset_t set = signals();
     const struct timespec interval = {
-        .tv_sec = (time_t)(s->interval.ns / 1000000000u),
-        .tv_nsec = (long)(s->interval.ns % 1000000000u),
+        .tv_sec = (time_t)(most.ns / 1000000000u),
+        .tv_nsec = (long)(most.ns % 1000000000u),
     };
-    int number = s->update != NULL ? sigtimedwait(&set, NULL, &interval) : sigwaitinfo(&set, NULL);
+    int number = sigtimedwait(&set, NULL, &interval);
 
     return number > 0 ? number : 0;
 }
 
+static void tick(const struct lh_server *server, struct lh_manager *manager)
+{
+    char why[200] = "";
+
+    /* A core that hangs must not keep this thread from its signals. */
+    if (!lh_loop_goes_on(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
+        return;
+    server->update(server->arg);
+    bool ready = server->ready(server->arg, why, sizeof why);
+    lh_manager_status(manager, ready, why);
+}
+
+static void reload(const struct lh_server *server)
+{
+    lh_log(LH_INFO, server->component, "%s: reading the options again", strsignal(SIGHUP));
+    lh_manager_reloading();
+    server->reload(server->arg);
+    lh_manager_reloaded();
+}
+
 /* Until there is a reason to stop; false: the core has stopped. */
-static bool wait_for_reason(const struct lh_server *server, int *exit_code)
+static bool wait_for_reason(
+    const struct lh_server *server, struct lh_manager *manager, int *exit_code)
 {
     for (;;) {
-        int number = next_signal(server);
+        tick(server, manager);
+        int number = next_signal(lh_milliseconds(LH_SERVER_UPDATE_MS));
         if (number == SIGINT || number == SIGTERM) {
             lh_log(LH_INFO, server->component, "%s: %s", strsignal(number), server->on_signal);
             *exit_code = LH_SERVER_DONE;
@@ -247,8 +369,8 @@ static bool wait_for_reason(const struct lh_server *server, int *exit_code)
         }
         if (number == SIGUSR1 && atomic_load(&core_stopped))
             break;
-        if (number == 0 && server->update != NULL)
-            server->update(server->arg);
+        if (number == SIGHUP)
+            reload(server);
     }
     /* The loop tells us before it tells lh_loop_wait(). */
     int error = lh_loop_wait(server->loop, LH_DURATION_FOREVER);
@@ -271,10 +393,12 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         .arg = (void *)(uintptr_t)server,
     };
     struct lh_hearing *hearing = lh_hearing_start(&config);
-    bool stop = wait_for_reason(server, exit_code);
+    struct lh_manager *manager = lh_manager_start(server->loop);
+    bool stop = wait_for_reason(server, manager, exit_code);
 
     /* Where the core has stopped the loop is still there, so this may take the time of one try. */
     lh_hearing_stop(hearing);
+    lh_manager_stop(manager);
     return stop;
 }
 
@@ -282,9 +406,12 @@ int lh_server_stop(const struct lh_server *server)
 {
     const sigset_t set = signals();
 
+    lh_notify("STOPPING=1\nSTATUS=%s\n", server->on_signal);
     (void)signal(SIGUSR1, SIG_IGN);
+    if (sigismember(&set, SIGHUP) == 1)
+        (void)signal(SIGHUP, SIG_IGN);
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-    lh_loop_set_serving(server->loop, false);
+    lh_loop_set_serving(server->loop, false, false);
     lh_loop_stop(server->loop);
     return lh_loop_wait(server->loop, server->stop_timeout);
 }

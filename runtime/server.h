@@ -20,6 +20,8 @@
 
 #include "runtime/flags.h"
 #include "runtime/loop.h"
+#include "runtime/roles_file.h"
+#include "runtime/tls_options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,6 +57,10 @@ struct lh_server_options {
     uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
     struct lh_duration deaf_after;
     int log_level, log_format;
+    struct lh_tls_options tls;
+    bool insecure;            /* nothing is said of its absence */
+    const char *roles;        /* a file; NULL: none */
+    struct lh_access *access; /* what it says, until lh_server_options_free() */
 };
 
 extern const char *const lh_server_log_levels[];
@@ -67,7 +73,8 @@ extern const char *const lh_server_log_formats[];
         .help = "address to serve on"}
 #define LH_SERVER_METRICS_FLAG(o)                                                                 \
     {LH_FLAG("metrics-listen", STRING, &(o).metrics_listen, NULL), .metavar = "ADDRESS",          \
-        .help = "address for /metrics, /healthz and /readyz over HTTP; by default none"}
+        .help = "address for /metrics, /healthz and /readyz over HTTP, or HTTPS with --tls-...; " \
+                "by default none"}
 #define LH_SERVER_NETWORK_FLAG(o)                                                                 \
     {LH_FLAG("network-threads", UINT, &(o).network_threads, "1"), .min = 1, .max = 64,            \
         .help = "threads that wait for the network"}
@@ -89,16 +96,27 @@ extern const char *const lh_server_log_formats[];
     {LH_FLAG("deaf-after", DURATION, &(o).deaf_after, "30s"),                                     \
         .help = "end, to be started again, when no new connection was answered for so long, "     \
                 "tried from within; 0: never"}
+#define LH_SERVER_TLS_FLAGS(o)                                                                    \
+    LH_TLS_FLAGS((o).tls),                                                                        \
+    {LH_FLAG("insecure", BOOL, &(o).insecure, NULL),                                              \
+        .help = "do not warn that others than this machine can connect without TLS"},             \
+    {LH_FLAG("roles", STRING, &(o).roles, NULL), .metavar = "FILE",                               \
+        .help = "who has which role and reaches which paths, beyond what certificates say; a "    \
+                "line each: IDENTITY ROLE [PREFIX]..."}
 #define LH_SERVER_LOG_FLAGS(o)                                                                    \
     {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
-        .help = "log what is at least this important"},                                           \
+        .help = "log what is at least this important", .live = true},                             \
     {LH_FLAG("log-format", ENUM, &(o).log_format, "text"), .choices = lh_server_log_formats,      \
-        .help = "how log lines look"}
+        .help = "how log lines look", .live = true}
 /* clang-format on */
 
-/* lh_flags_accept() of a server, which has no positional arguments. */
+/* lh_flags_accept() of a server, which has no positional arguments, lh_tls_options_take() of its
+ * options, and its table of roles: to be freed, as `args`. */
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
-    struct lh_flags_result *args, int *exit_code);
+    struct lh_server_options *options, struct lh_flags_result *args, int *exit_code);
+
+/* What lh_server_parse() took. */
+void lh_server_options_free(struct lh_server_options *options);
 
 /* What others can connect to: `advertise`, or `listen` if that is NULL. NULL: neither is one host
  * and one port; said on stderr, with `example`. */
@@ -110,6 +128,11 @@ const char *lh_server_advertised(
  * False: there are too few; `*exit_code` is what to exit with. */
 LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, const char *component,
     uint64_t *files, int *exit_code);
+
+/* The options were read again: takes up `log_level` and `log_format`, and logs what has another
+ * value than `now` says, the settings of the start with what was taken up since. */
+void lh_server_refresh(const char *component, struct lh_flags_result *now,
+    const struct lh_flags_result *fresh, const struct lh_server_options *options);
 
 /* What the options say about the network, for the loop. */
 void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop);
@@ -127,14 +150,18 @@ struct lh_server {
     struct lh_duration stop_timeout;
     const struct lh_server_options *options;
 
-    /* Called by lh_server_wait() about every `interval`; NULL: nothing to do meanwhile. */
-    void (*update)(void *arg);
-    struct lh_duration interval;
+    /* All called by lh_server_wait(); `arg` is theirs. */
+    void (*update)(void *arg);                            /* about every LH_SERVER_UPDATE_MS */
+    bool (*ready)(void *arg, char *why, size_t why_size); /* for the service manager */
+    void (*reload)(void *arg); /* at SIGHUP: read the options again, and lh_server_refresh() */
     void *arg;
 };
 
+#define LH_SERVER_UPDATE_MS 500u
+
 /* Blocks the signals that lh_server_wait() takes. Threads inherit that: call it while there is
- * only one, or another may take a signal and with it the process. */
+ * only one, or another may take a signal and with it the process. SIGHUP is one of them only where
+ * the process has no terminal: there it means that the terminal is gone. */
 void lh_server_block_signals(void);
 
 /* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */

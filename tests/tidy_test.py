@@ -60,7 +60,7 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
-    "client/command": ("keeper.h",),  # a target of its own
+    "client/command": ("authority.h", "keeper.h"),  # a target each
     "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     "master/page": ("page.h", "json.h", "uri.h"),  # the page, and its pure parts
@@ -99,6 +99,7 @@ UNBOUND = {
     "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
     "LH_NAME_LENGTH_MAX": "limit of the protocol",
     "LH_SESSION_TERM_MAX": "limit of the protocol",
+    "LOOKUPS_END_MS": "for how long a program's last call waits",
     "NO_WAIT_MS": "when a program is told that no master answers",
     "CALL_WAIT_MS": "the longest term of a session",
     "LH_CLIENT_INFO_BYTES_MAX": "limit of the protocol",
@@ -138,6 +139,7 @@ UNBOUND = {
     "LH_SCRUB_TEXT_MAX": "room for two numbers",
     "LH_WHEN_BYTES": "room for a duration",
     "KEY_MAX": "room for a key",
+    "LH_M_LOOKUP_BYTES": "room for what a file keeps for ever",
     "PROBE_BYTES": "what a probe writes",
     "LH_FLIGHT_MESSAGES_MAX": "the most that a bound of the config may be",
     "LH_REPLY_BATCHES_MAX": "the most that a bound of the config may be",
@@ -161,7 +163,7 @@ UNBOUND = {
     "LH_SURVEY_MAX": "more masters than any list has",
     "LH_RECORD_BYTES_MAX": "limit of the format",
     "NAMES_MAX": "limit of a guard's file",
-    "SHOWN_BYTES": "room for a name",
+    "LH_SHOWN_BYTES": "room for a name",
     "LOOK_MS": "between two looks at whether a lock of the kernel is free",
     "LH_VALUE_BYTES_MAX": "limit of the protocol",
     "LH_LOCK_INFO_MAX": "limit of the protocol",
@@ -184,7 +186,7 @@ CONFIGS = (
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " reign restored guard guard_arg"
+    " reign restored guard guard_arg lookups_host lookups_process access"
 ).split()
 
 # How long a file may be, and those that still are longer.

@@ -32,6 +32,7 @@ struct lh_chunkserver_counts {
     uint64_t replicas_lost[LH_ERROR_NUMBERS]; /* by why */
     uint64_t copies, copies_failed;
     uint64_t scrub_replicas;
+    uint64_t access_refused;
     uint64_t pauses;                           /* of this process or its machine, noticed */
     uint64_t disk_shortages;                   /* operations that could not be begun */
     struct lh_histogram append;                /* from the order of a batch to its commit */
@@ -137,6 +138,7 @@ struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp)
 
 struct lh_cs_host {
     struct lh_chunkserver_config config; /* strings and arrays are ours */
+    struct lh_access_log refusals;
 
     /* Of the step under way. */
     struct lh_instant now;

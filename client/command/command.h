@@ -10,6 +10,7 @@
 #include "client/library/leasehold.h"
 #include "client/library/leasehold_leases.h"
 #include "runtime/flags.h"
+#include "runtime/tls_options.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,10 +36,11 @@ enum lh_exit {
     LH_EXIT_NOT_FOUND = 127,  /* likewise: there is none of that name */
 };
 
-/* The options that every subcommand on a cluster has, its own between the second and the third. */
+/* The options that every subcommand on a cluster has, its own behind the second. */
 struct lh_command_common {
     struct lh_flag_list masters;
     struct lh_duration timeout;
+    struct lh_tls_options tls;
     bool json;
 };
 
@@ -184,6 +186,6 @@ int lh_command_watch(int argc, char **argv);
 int lh_command_register(int argc, char **argv);
 int lh_command_policy(int argc, char **argv);
 int lh_command_store(int argc, char **argv);
+int lh_command_certs(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
-
-#define LH_COMMAND_VERSION "0.1"
+int lh_command_completion(int argc, char **argv);

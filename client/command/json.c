@@ -175,7 +175,7 @@ json_t *lh_json_value(const char *name, const void *data, size_t size, uint64_t 
         "value_base64", base64(data, size));
 }
 
-static json_t *holder(const struct lh_lock_holder *h)
+json_t *lh_json_holder(const struct lh_lock_holder *h)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:o}", "session",
         lh_json_text(h->session), "label", lh_json_text(h->label), "host", lh_json_text(h->host),
@@ -189,7 +189,7 @@ json_t *lh_json_name(const struct lh_name_info *n)
     json_t *holders = json_array(), *sentences = json_array();
 
     for (size_t i = 0; i < n->holder_count; i++)
-        (void)json_array_append_new(holders, holder(&n->holders[i]));
+        (void)json_array_append_new(holders, lh_json_holder(&n->holders[i]));
     for (size_t i = 0; i < n->sentence_count; i++)
         (void)json_array_append_new(sentences, lh_json_text(n->sentences[i]));
     json_t *value = n->has_value

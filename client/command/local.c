@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "client/command/child.h"
 #include "client/command/local_etcd.h"
+#include "client/command/local_tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,6 +34,7 @@
 struct options {
     struct lh_duration timeout;
     uint64_t chunkservers, masters, etcd, port;
+    bool tls;
     const char *dir, *session_term, *chunk_term, *replication, *min_replicas, *log_level,
         *log_format;
 };
@@ -45,6 +47,7 @@ struct cluster {
     size_t count;
     size_t etcd, masters; /* etcd's members first, if any, then so many masters */
     char *addresses;      /* of the masters, with commas */
+    char *tls_dir;        /* what clients show; NULL: without TLS */
     sigset_t signals;     /* that take_signal() takes */
     bool stop;            /* one of them asked for it */
 };
@@ -72,6 +75,18 @@ static struct lh_child *add(
     lh_child_argument(c, "log-format", o->log_format);
     free(log);
     return c;
+}
+
+/* Its certificate. False: there is none, which was said. */
+static bool add_tls(const struct cluster *cluster, struct lh_child *c, const char *role)
+{
+    if (!cluster->options->tls)
+        return true;
+    char *folder = lh_local_tls_issue(cluster->dir, role, c->name);
+    bool made = folder != NULL;
+    lh_child_argument(c, "tls-dir", folder);
+    free(folder);
+    return made;
 }
 
 static void add_data_dir(const struct cluster *cluster, struct lh_child *c)
@@ -137,7 +152,7 @@ static void page_address(const struct cluster *cluster, uint64_t number, char to
     (void)snprintf(to, 32, "127.0.0.1:%" PRIu64, cluster->options->port + PAGE_PORT + number - 1);
 }
 
-static void describe_master(struct cluster *cluster, uint64_t number, const char *store)
+static bool describe_master(struct cluster *cluster, uint64_t number, const char *store)
 {
     const struct options *o = cluster->options;
     char name[32] = "master";
@@ -162,20 +177,23 @@ static void describe_master(struct cluster *cluster, uint64_t number, const char
     lh_child_argument(c, "replication", few ? replicas : o->replication);
     lh_child_argument(
         c, "min-replicas", o->min_replicas == NULL && o->chunkservers == 1 ? "1" : o->min_replicas);
+    return add_tls(cluster, c, "master");
 }
 
-static void describe_masters(struct cluster *cluster)
+static bool describe_masters(struct cluster *cluster)
 {
     const struct options *o = cluster->options;
     char *store = NULL;
     if (o->masters > 1) {
         lh_local_etcd_prepare_environment();
-        lh_local_etcd_describe(cluster->children, o->etcd, cluster->dir, o->port);
+        if (!lh_local_etcd_describe(cluster->children, o->etcd, cluster->dir, o->port, o->tls))
+            return false;
         cluster->count = cluster->etcd = o->etcd;
         store = lh_local_etcd_store(cluster->children, o->etcd);
     }
+    bool good = true;
     for (uint64_t i = 1; i <= o->masters; i++)
-        describe_master(cluster, i, store);
+        good = describe_master(cluster, i, store) && good;
     free(store);
 
     size_t size = 1, n = 0;
@@ -185,9 +203,10 @@ static void describe_masters(struct cluster *cluster)
     for (size_t i = cluster->etcd; i < cluster->count; i++)
         n += (size_t)snprintf(cluster->addresses + n, size - n, "%s%s", n > 0 ? "," : "",
             cluster->children[i].address);
+    return good;
 }
 
-static void describe_chunkservers(struct cluster *cluster)
+static bool describe_chunkservers(struct cluster *cluster)
 {
     const struct options *o = cluster->options;
     for (uint64_t i = 1; i <= o->chunkservers; i++) {
@@ -197,7 +216,26 @@ static void describe_chunkservers(struct cluster *cluster)
         add_data_dir(cluster, c);
         lh_child_argument(c, "server-id", name);
         lh_child_argument(c, "master", cluster->addresses);
+        if (!add_tls(cluster, c, "chunkserver"))
+            return false;
     }
+    return true;
+}
+
+/* What the environment says of TLS is for other clusters. The command's own certificate is in
+ * `cluster->tls_dir`. */
+static bool prepare_tls(struct cluster *cluster)
+{
+    static const char *const variables[] = {"LEASEHOLD_TLS_DIR", "LEASEHOLD_TLS_CA",
+        "LEASEHOLD_TLS_CERT", "LEASEHOLD_TLS_KEY", "LEASEHOLD_INSECURE"};
+
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        (void)unsetenv(variables[i]);
+    if (!cluster->options->tls)
+        return true;
+    if (lh_local_tls_begin(cluster->dir))
+        cluster->tls_dir = lh_local_tls_issue(cluster->dir, "admin", "local");
+    return cluster->tls_dir != NULL;
 }
 
 static int check_address(const char *address)
@@ -226,8 +264,8 @@ static int start_all(struct cluster *cluster)
     int code = check_store(cluster);
     if (code != LH_EXIT_OK)
         return code;
-    describe_masters(cluster);
-    describe_chunkservers(cluster);
+    if (!prepare_tls(cluster) || !describe_masters(cluster) || !describe_chunkservers(cluster))
+        return LH_EXIT_SYSTEM;
     code = check_addresses(cluster);
     if (code != LH_EXIT_OK)
         return code;
@@ -297,9 +335,13 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
         for (size_t i = 1; i <= cluster->masters; i++) {
             char page[32];
             page_address(cluster, i, page);
-            (void)printf("%s http://%s/", i == 1 ? "  page" : ",", page);
+            (void)printf("%s http%s://%s/", i == 1 ? "  page" : ",",
+                cluster->tls_dir != NULL ? "s" : "", page);
         }
-        (void)printf("\nready at %s; Ctrl-C stops it\n", cluster->addresses);
+        (void)printf("\n");
+        if (cluster->tls_dir != NULL)
+            (void)printf("for the command: export LEASEHOLD_TLS_DIR=%s\n", cluster->tls_dir);
+        (void)printf("ready at %s; Ctrl-C stops it\n", cluster->addresses);
         (void)fflush(stdout);
     }
     lh_server_list_deinit(&list);
@@ -325,8 +367,9 @@ static int explain(const struct cluster *cluster)
 
 static int wait_until_ready(struct cluster *cluster)
 {
+    const struct lh_cluster_options options = {.tls_dir = cluster->tls_dir};
     struct lh_cluster *client;
-    int error = lh_cluster_open(cluster->addresses, NULL, &client);
+    int error = lh_cluster_open(cluster->addresses, &options, &client);
     if (error != LH_OK)
         return lh_command_failed(COMMAND, NULL, error);
 
@@ -427,6 +470,7 @@ static void deinit(struct cluster *cluster)
     for (size_t i = 0; i < cluster->count; i++)
         lh_child_deinit(&cluster->children[i]);
     free(cluster->addresses);
+    free(cluster->tls_dir);
     free(cluster->dir);
     free(cluster);
 }
@@ -451,6 +495,8 @@ int lh_command_local(int argc, char **argv)
                 "the first master's port; other masters' are 1, 2, ... higher, the "
                 "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ...; the masters' pages 80, "
                 "81, ..."},
+        {LH_FLAG("tls", BOOL, &o.tls, NULL),
+            .help = "with TLS: an authority and certificates are made in the directory"},
         {LH_FLAG("session-term", STRING, &o.session_term, NULL), .metavar = "DURATION",
             .help = "how long a chunkserver's session lives without a heartbeat"},
         {LH_FLAG("chunk-term", STRING, &o.chunk_term, NULL), .metavar = "DURATION",

@@ -2,7 +2,9 @@
 #include "client/command/local_etcd.h"
 
 #include "base/alloc.h"
+#include "client/command/authority.h"
 #include "client/command/command.h"
+#include "client/command/local_tls.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -90,9 +92,9 @@ void lh_local_etcd_prepare_environment(void)
 #endif
 }
 
-static void url(char *text, size_t size, uint64_t port)
+static void url(char *text, size_t size, const char *scheme, uint64_t port)
 {
-    (void)snprintf(text, size, "http://127.0.0.1:%" PRIu64, port);
+    (void)snprintf(text, size, "%s://127.0.0.1:%" PRIu64, scheme, port);
 }
 
 /* "etcd1=URL,etcd2=URL": everybody's peer address. */
@@ -103,17 +105,37 @@ static char *initial_cluster(uint64_t count, uint64_t port)
     FILE *out = open_memstream(&text, &size);
 
     for (uint64_t i = 1; i <= count; i++) {
-        url(peer, sizeof peer, port + LH_LOCAL_ETCD_PEER + i);
+        url(peer, sizeof peer, "http", port + LH_LOCAL_ETCD_PEER + i);
         (void)fprintf(out, "%setcd%" PRIu64 "=%s", i > 1 ? "," : "", i, peer);
     }
     (void)fclose(out);
     return text;
 }
 
-void lh_local_etcd_describe(
-    struct lh_child *members, uint64_t count, const char *dir, uint64_t port)
+/* For its clients; the members trust each other. */
+static bool add_tls(struct lh_child *c, const char *dir)
+{
+    static const char *const files[][2] = {{"trusted-ca-file", LH_AUTHORITY_CERT},
+        {"cert-file", LH_NODE_CERT}, {"key-file", LH_NODE_KEY}};
+    char *folder = lh_local_tls_issue(dir, "etcd", c->name);
+    char path[4200];
+
+    if (folder == NULL)
+        return false;
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, files[i][1]);
+        lh_child_argument(c, files[i][0], path);
+    }
+    lh_child_argument(c, "client-cert-auth", "true");
+    free(folder);
+    return true;
+}
+
+bool lh_local_etcd_describe(
+    struct lh_child *members, uint64_t count, const char *dir, uint64_t port, bool tls)
 {
     char *all = initial_cluster(count, port);
+    bool good = true;
 
     for (uint64_t i = 1; i <= count; i++) {
         struct lh_child *c = &members[i - 1];
@@ -121,10 +143,10 @@ void lh_local_etcd_describe(
         (void)snprintf(name, sizeof name, "etcd%" PRIu64, i);
         (void)snprintf(log, sizeof log, "%s/%s.log", dir, name);
         (void)snprintf(data, sizeof data, "%s/%s", dir, name);
-        url(client, sizeof client, port + LH_LOCAL_ETCD_CLIENT + i);
-        url(peer, sizeof peer, port + LH_LOCAL_ETCD_PEER + i);
+        url(client, sizeof client, tls ? "https" : "http", port + LH_LOCAL_ETCD_CLIENT + i);
+        url(peer, sizeof peer, "http", port + LH_LOCAL_ETCD_PEER + i);
         lh_child_init(c, name, "etcd", log);
-        (void)snprintf(c->address, sizeof c->address, "%s", client + strlen("http://"));
+        (void)snprintf(c->address, sizeof c->address, "%s", strrchr(client, '/') + 1);
         lh_child_argument(c, "name", name);
         lh_child_argument(c, "data-dir", data);
         lh_child_argument(c, "listen-client-urls", client);
@@ -134,8 +156,10 @@ void lh_local_etcd_describe(
         lh_child_argument(c, "initial-cluster", all);
         lh_child_argument(c, "logger", "zap");
         lh_child_argument(c, "log-level", "warn");
+        good = (!tls || add_tls(c, dir)) && good;
     }
     free(all);
+    return good;
 }
 
 char *lh_local_etcd_store(const struct lh_child *members, uint64_t count)

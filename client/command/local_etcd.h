@@ -1,6 +1,7 @@
 /* The etcd of `leasehold local --masters=N`: members on this machine, and of no other's concern. */
 #pragma once
 
+#include "base/error.h"
 #include "client/command/child.h"
 
 #include <stdint.h>
@@ -28,9 +29,10 @@ bool lh_local_etcd_is_in(const char *dir);
 /* Removes what would change etcd from the environment. To be called before the first one starts. */
 void lh_local_etcd_prepare_environment(void);
 
-/* Fills in `count` zeroed children. */
-void lh_local_etcd_describe(
-    struct lh_child *members, uint64_t count, const char *dir, uint64_t port);
+/* Fills in `count` zeroed children; with `tls` clients need certificates. False: they cannot have
+ * their own, which was said on stderr. */
+LH_MUST_USE bool lh_local_etcd_describe(
+    struct lh_child *members, uint64_t count, const char *dir, uint64_t port, bool tls);
 
 /* "etcd:ADDRESS,.../leasehold", as the masters' --store; to be freed. */
 char *lh_local_etcd_store(const struct lh_child *members, uint64_t count);

@@ -55,6 +55,14 @@ struct work {
     bool warned; /* by the watchdog */
 };
 
+static bool is_answered(struct work *w)
+{
+    (void)pthread_mutex_lock(&w->mutex);
+    bool answered = w->answered;
+    (void)pthread_mutex_unlock(&w->mutex);
+    return answered;
+}
+
 /* ---- In the callback thread ---- */
 
 static void wake(const struct work *w)
@@ -100,9 +108,12 @@ static void on_lost(void *arg, const struct lh_lock *lock)
 
 static void on_state(void *arg, struct lh_session *session, enum lh_session_state state)
 {
-    const struct work *w = arg;
+    struct work *w = arg;
+    bool waits = !is_answered(w);
 
-    if (state == LH_SESSION_SUSPENDED)
+    if (state == LH_SESSION_SUSPENDED && waits)
+        (void)lh_command_error(0, COMMAND, "%s: the master does not answer", w->name);
+    else if (state == LH_SESSION_SUSPENDED)
         (void)lh_command_error(0, COMMAND,
             "%s: the master does not answer; the lock is valid for another %.1f s", w->name,
             (double)lh_session_left_ms(session) / 1000);
@@ -131,14 +142,6 @@ static bool wait_for_events(const struct work *w, int timeout_ms)
 
     (void)!read(w->wake, &ignored, sizeof ignored);
     return any;
-}
-
-static bool is_answered(struct work *w)
-{
-    (void)pthread_mutex_lock(&w->mutex);
-    bool answered = w->answered;
-    (void)pthread_mutex_unlock(&w->mutex);
-    return answered;
 }
 
 /* Nobody waits in silence. */

@@ -2,6 +2,7 @@
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "base/version.h"
 #include "runtime/descriptors.h"
 
 #include <stdlib.h>
@@ -9,10 +10,7 @@
 
 LH_DESCRIPTORS_STANDARD_AT_FIRST;
 
-static const struct command {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct lh_flags_entry commands[] = {
     {"create", "create a file", lh_command_create},
     {"append", "append records from files or standard input", lh_command_append},
     {"cat", "print a file's records", lh_command_cat},
@@ -45,40 +43,62 @@ static const struct command {
     {"register", "run a program, and have a value while it runs", lh_command_register},
     {"policy", "list or set how locks are recalled and values cached", lh_command_policy},
     {"store", "copy metadata between the kinds of stores, while no master runs", lh_command_store},
+    {"certs", "make keys and certificates for TLS", lh_command_certs},
     {"local", "run a whole cluster on this machine", lh_command_local},
+    {"completion", "print what a shell needs to complete commands", lh_command_completion},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
+#define USAGE   "COMMAND [OPTION]... [ARGUMENT]..."
+#define SUMMARY "Files of records that only grow, kept on several servers."
+#define STATUS                                                                                     \
+    "Exit status: 0 done, 1 refused (fsck: nothing is lost, but replicas are missing), 2 fsck:\n"  \
+    "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "       \
+    "input\n"                                                                                      \
+    "or output, 75 time ran out (what was not acknowledged is unknown), 76 a lock was lost, 126 "  \
+    "and\n"                                                                                        \
+    "127 lock, register: the program cannot be run, 130 and 143 append: interrupted (SIGINT, "     \
+    "SIGTERM),\n"                                                                                  \
+    "what was read by then is stored.\n"
+
 static void print_help(FILE *to)
 {
-    (void)fputs("usage: leasehold COMMAND [OPTION]... [ARGUMENT]...\n"
-                "\n"
-                "Files of records that only grow, kept on several servers.\n"
-                "\n",
-        to);
+    (void)fputs("usage: leasehold " USAGE "\n\n" SUMMARY "\n\n", to);
     for (size_t i = 0; i < COMMANDS; i++)
         (void)fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
-    (void)fputs(
-        "\n"
-        "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
-        "cluster.\n"
-        "Options may stand before COMMAND, too.\n"
-        "\n"
-        "Exit status: 0 done, 1 refused (fsck: nothing is lost, but replicas are missing), 2 "
-        "fsck:\n"
-        "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "
-        "input\n"
-        "or output, 75 time ran out (what was not acknowledged is unknown), 76 a lock was lost, "
-        "126 "
-        "and\n"
-        "127 lock, register: the program cannot be run, 130 and 143 append: interrupted (SIGINT, "
-        "SIGTERM),\n"
-        "what was read by then is stored.\n",
+    (void)fputs("\n"
+                "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
+                "cluster.\n"
+                "Options may stand before COMMAND, too.\n"
+                "\n" STATUS,
         to);
 }
 
-static const struct command *find(const char *name)
+/* --help=FORM of the program itself. */
+static int print_page(const char *form)
+{
+    static const struct lh_flags_program program = {
+        .name = "leasehold",
+        .title = "files of records that only grow, locks and values, on several servers",
+        .usage = USAGE,
+        .summary = SUMMARY " Options may stand before COMMAND, too.",
+        .epilog = STATUS,
+        .entries = commands,
+        .count = COMMANDS,
+    };
+
+    if (strcmp(form, "text") == 0) {
+        print_help(stdout);
+        return LH_EXIT_OK;
+    }
+    if (lh_flags_program_page(&program, form, LH_VERSION))
+        return LH_EXIT_OK;
+    (void)fprintf(stderr, "leasehold: --help: '%s' is none of: text, man\n", form);
+    return LH_EXIT_USAGE;
+}
+
+static const struct lh_flags_entry *find(const char *name)
 {
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -115,9 +135,9 @@ static size_t distance(const char *a, const char *b)
 }
 
 /* What was meant; NULL: no idea. */
-static const struct command *nearest(const char *name)
+static const struct lh_flags_entry *nearest(const char *name)
 {
-    const struct command *found = NULL;
+    const struct lh_flags_entry *found = NULL;
     size_t best = strlen(name) < 4 ? 2 : 3; /* it must be less */
 
     for (size_t i = 0; i < COMMANDS; i++) {
@@ -133,7 +153,7 @@ static const struct command *nearest(const char *name)
 
 static int no_such_command(const char *name)
 {
-    const struct command *meant = nearest(name);
+    const struct lh_flags_entry *meant = nearest(name);
 
     (void)fprintf(stderr, "leasehold: there is no command '%s'", lh_command_shown(name));
     if (meant != NULL)
@@ -150,7 +170,7 @@ static int help(const char *name)
         print_help(stdout);
         return LH_EXIT_OK;
     }
-    const struct command *command = find(name);
+    const struct lh_flags_entry *command = find(name);
     if (command == NULL)
         return no_such_command(name);
     char option[] = "--help";
@@ -162,7 +182,8 @@ static int help(const char *name)
  * own are those that most commands have. */
 static int find_name(int argc, char **argv)
 {
-    static const char *const valued[] = {"--master", "--timeout", "--config"};
+    static const char *const valued[] = {
+        "--master", "--timeout", "--config", "--tls-dir", "--tls-ca", "--tls-cert", "--tls-key"};
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-'; i++) {
@@ -177,7 +198,7 @@ static int find_name(int argc, char **argv)
 }
 
 /* With the options that stand before its name behind it. */
-static int run(const struct command *command, int argc, char **argv, int at)
+static int run(const struct lh_flags_entry *command, int argc, char **argv, int at)
 {
     char **moved = lh_alloc_array((size_t)argc, sizeof *moved);
 
@@ -197,8 +218,10 @@ int main(int argc, char **argv)
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return help(at < argc ? argv[at] : NULL);
+    if (argc == 2 && strncmp(argv[1], "--help=", 7) == 0)
+        return print_page(argv[1] + 7);
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        (void)puts("leasehold " LH_COMMAND_VERSION);
+        (void)puts("leasehold " LH_VERSION);
         return LH_EXIT_OK;
     }
     if (at >= argc) {
@@ -207,6 +230,6 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[at], "help") == 0)
         return help(at + 1 < argc ? argv[at + 1] : NULL);
-    const struct command *command = find(argv[at]);
+    const struct lh_flags_entry *command = find(argv[at]);
     return command == NULL ? no_such_command(argv[at]) : run(command, argc, argv, at);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,9 +27,30 @@ struct work {
     const char *name, *value;
     char *const *program;
     struct lh_session *session; /* NULL: lost, and not opened again yet */
+    atomic_int state;           /* of it; written by the callback thread */
     struct lh_keeper keeper;
     int code; /* when open_session() has failed */
 };
+
+/* ---- In the callback thread ---- */
+
+static void on_state(void *arg, struct lh_session *session, enum lh_session_state state)
+{
+    struct work *w = arg;
+    int before = atomic_exchange(&w->state, (int)state);
+
+    (void)session;
+    if (state == LH_SESSION_EXPIRED)
+        (void)lh_command_error(0, COMMAND,
+            "%s: no answer for the session's term; the value stays only if the master was away, "
+            "too",
+            w->name);
+    else if (state == LH_SESSION_ACTIVE && before == LH_SESSION_EXPIRED)
+        (void)lh_command_error(
+            0, COMMAND, "%s: the master answers again; the value is still there", w->name);
+}
+
+/* ---- The value ---- */
 
 /* The name's value may be that of a program that has died, and whose session is not over yet:
  * then this waits. */
@@ -56,8 +78,11 @@ static int open_session(struct work *w, uint64_t timeout_ms)
 {
     char label[LH_PROGRAM_LABEL_BYTES];
     struct lh_session_options options = {.term_ms = lh_duration_ms(w->options->term),
-        .label = lh_program_label(label, "register", w->program[0])};
+        .label = lh_program_label(label, "register", w->program[0]),
+        .on_state = on_state,
+        .on_state_arg = w};
 
+    atomic_store(&w->state, LH_SESSION_ACTIVE);
     int error = lh_session_open(w->cluster, &options, timeout_ms, &w->session);
     if (error != LH_OK) {
         w->code = lh_command_failed(COMMAND, w->name, error);
@@ -74,14 +99,15 @@ static int open_session(struct work *w, uint64_t timeout_ms)
     return error;
 }
 
-/* The value went with the session: it is put again in a new one. The program runs on. */
+/* The value went with the session: it is put again in a new one. The program runs on. While the
+ * session has only expired, value and session may go on (PS-3). */
 static void look_after_session(struct work *w)
 {
-    if (w->session != NULL && lh_session_left_ms(w->session) > 0)
+    if (w->session != NULL && atomic_load(&w->state) != LH_SESSION_LOST)
         return;
     if (w->session != NULL) {
-        (void)lh_command_error(0, COMMAND,
-            "%s: the session is over since the master did not answer: registering again", w->name);
+        (void)lh_command_error(
+            0, COMMAND, "%s: the session is over at the master: registering again", w->name);
         lh_session_close(w->session, 0);
         w->session = NULL;
     }

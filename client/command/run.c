@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "base/version.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,7 +31,7 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
 bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
     size_t args_max, struct lh_flags_result *result, int *exit_code)
 {
-    static const struct lh_flags_binary binary = {LH_COMMAND_VERSION, LH_EXIT_USAGE};
+    static const struct lh_flags_binary binary = {LH_VERSION, LH_EXIT_USAGE};
 
     return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
 }
@@ -76,10 +77,14 @@ static bool open_cluster(const char *command, const struct lh_command_common *co
     struct lh_cluster_options options = {
         .on_waiting = tell_who_is_waited_for,
         .on_waiting_arg = (void *)(uintptr_t)command,
+        .tls_dir = common->tls.dir,
+        .tls_ca = common->tls.files.ca_file,
+        .tls_cert = common->tls.files.cert_file,
+        .tls_key = common->tls.files.key_file,
     };
     int error = lh_cluster_open(masters, &options, cluster);
     if (error != LH_OK)
-        *exit_code = lh_command_failed(command, "--master", error);
+        *exit_code = lh_command_failed(command, NULL, error);
     if (error == LH_ERR_INVALID_ARGUMENT)
         *exit_code = LH_EXIT_USAGE;
     free(masters);
@@ -99,12 +104,12 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     const char *name = argv[0];
     char full_name[64];
     struct lh_command_common *common = command->options;
-    struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3] = {
+    struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3 + LH_TLS_FLAG_COUNT] = {
         {LH_FLAG("master", LIST, &common->masters, "127.0.0.1:7400"),
             .help = "the master's address, or those of any of several masters",
-            .metavar = "ADDRESS,..."},
+            .metavar = "ADDRESS,...", .shared = true},
         {LH_FLAG("timeout", DURATION, &common->timeout, "30s"), .help = "how long to try",
-            .min = 1000000},
+            .min = 1000000, .shared = true},
     };
     size_t count = 2;
     if (command->no_timeout)
@@ -112,9 +117,12 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     LH_ASSERT(command->count <= LH_COMMAND_FLAGS_MAX);
     for (size_t i = 0; i < command->count; i++)
         table[count++] = command->flags[i];
+    const struct lh_flag tls[] = {LH_TLS_FLAGS(common->tls)};
+    for (size_t i = 0; i < LH_TLS_FLAG_COUNT; i++)
+        table[count++] = tls[i];
     if (!command->no_json)
-        table[count++] =
-            (struct lh_flag){LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON"};
+        table[count++] = (struct lh_flag){
+            LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON", .shared = true};
     (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
     const struct lh_flags flags = {
         .command = full_name,

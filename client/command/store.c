@@ -14,6 +14,7 @@
 
 struct options {
     struct lh_etcd_options etcd;
+    struct lh_tls_options tls;
     struct lh_duration timeout;
     bool even_if_moved, json;
     struct lh_progress progress;
@@ -114,10 +115,16 @@ static void print(
 
 static int copy(struct options *o, const char *from, const char *to)
 {
+    struct lh_store_copied result;
+    char why[1200] = "";
+
+    if (!lh_tls_options_take(&o->tls, why, sizeof why))
+        return lh_command_error(LH_EXIT_USAGE, COMMAND, "%s", why);
     const struct lh_store_copy wanted = {
         .from = from,
         .to = to,
         .etcd = &o->etcd,
+        .tls = o->tls.files,
         .patience = o->timeout,
         .even_if_moved = o->even_if_moved,
         .say = say,
@@ -125,13 +132,11 @@ static int copy(struct options *o, const char *from, const char *to)
         .interrupted = interrupted,
         .arg = o,
     };
-    struct lh_store_copied result;
-    char why[1200] = "";
-
     take_signals();
     lh_progress_begin(&o->progress);
     int error = lh_store_copy(&wanted, &result, why, sizeof why);
     lh_etcd_options_free(&o->etcd);
+    lh_tls_options_free(&o->tls);
     lh_progress_clear(&o->progress);
     if (error != LH_OK)
         return lh_command_error(
@@ -147,6 +152,7 @@ int lh_command_store(int argc, char **argv)
     struct options o = {0};
     const struct lh_flag table[] = {
         LH_ETCD_FLAGS(o.etcd),
+        LH_TLS_FLAGS(o.tls),
         {LH_FLAG("timeout", DURATION, &o.timeout, "30s"), .min = 1000000,
             .help = "how long etcd may not answer"},
         {LH_FLAG("even-if-moved", BOOL, &o.even_if_moved, NULL), .command_line_only = true,

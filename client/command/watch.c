@@ -1,4 +1,4 @@
-/* `leasehold watch`: changes of values as they happen (VAL-6). */
+/* `leasehold watch`: changes of values as they happen (VAL-6), or what happens to locks. */
 #include "client/command/command.h"
 
 #include "client/command/json.h"
@@ -12,7 +12,7 @@
 struct options {
     struct lh_command_common common;
     uint64_t from, count;
-    bool keys_only;
+    bool keys_only, locks;
 };
 
 static const char *kind_of(enum lh_watch_kind kind)
@@ -24,6 +24,14 @@ static const char *kind_of(enum lh_watch_kind kind)
         return "del";
     case LH_WATCH_RESET:
         return "reset";
+    case LH_WATCH_LOCK_GRANTED:
+        return "granted";
+    case LH_WATCH_LOCK_RELEASED:
+        return "released";
+    case LH_WATCH_LOCK_ENDED:
+        return "ended";
+    case LH_WATCH_LOCK_CUT:
+        return "cut";
     }
     return "unknown"; /* a newer library's */
 }
@@ -34,6 +42,11 @@ static json_t *event_json(const struct lh_watch_event *e)
 
     if (e->kind == LH_WATCH_RESET)
         return json;
+    if (e->holder != NULL) {
+        (void)json_object_set_new(json, "name", lh_json_text(e->name));
+        (void)json_object_set_new(json, "holder", lh_json_holder(e->holder));
+        return json;
+    }
     json_t *value = e->kind == LH_WATCH_CHANGED
                         ? lh_json_value(e->name, e->data, e->size, e->revision)
                         : json_pack("{s:o, s:I}", "name", lh_json_text(e->name), "revision",
@@ -57,13 +70,32 @@ static void print_put(const struct lh_watch_event *e)
         "%" PRIu64 " put %s %s\n", e->revision, lh_command_shown(e->name), lh_command_shown(text));
 }
 
+static void print_lock(const struct lh_watch_event *e)
+{
+    const struct lh_lock_holder *h = e->holder;
+
+    (void)printf("%s %s", kind_of(e->kind), lh_command_shown(e->name));
+    if (h->token != 0)
+        (void)printf(" token %" PRIu64, h->token);
+    if (h->shared)
+        (void)printf(" shared");
+    (void)printf(" by %s", lh_command_shown(h->label));
+    (void)printf(" of %s", lh_command_shown(h->host));
+    (void)printf(", process %s", lh_command_shown(h->process));
+    if (h->cut)
+        (void)printf(", ends in %.1f s", (double)h->left_ms / 1000);
+    (void)puts("");
+}
+
 static void print_event(const struct options *o, const struct lh_watch_event *e)
 {
     if (o->common.json) {
         lh_command_print_json_line(event_json(e));
         return;
     }
-    if (e->kind == LH_WATCH_RESET)
+    if (e->holder != NULL)
+        print_lock(e);
+    else if (e->kind == LH_WATCH_RESET)
         (void)puts("reset");
     else if (e->kind == LH_WATCH_REMOVED || o->keys_only)
         (void)printf(
@@ -94,13 +126,25 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
     const struct options *o = options;
     const char *prefix = args[0] != NULL ? args[0] : "";
     struct lh_watch *watch = NULL;
-    int error = lh_watch_open(cluster, prefix, o->from, lh_command_timeout_ms(&o->common), &watch);
+    uint64_t timeout_ms = lh_command_timeout_ms(&o->common);
+    int error = o->locks ? lh_watch_locks_open(cluster, prefix, timeout_ms, &watch)
+                         : lh_watch_open(cluster, prefix, o->from, timeout_ms, &watch);
 
     if (error != LH_OK)
         return lh_command_failed(COMMAND, prefix, error);
     int code = follow(o, watch, prefix);
     lh_watch_close(watch);
     return code;
+}
+
+static int check(void *options)
+{
+    const struct options *o = options;
+
+    if (o->locks && (o->from != 0 || o->keys_only))
+        return lh_command_error(LH_EXIT_USAGE, COMMAND,
+            "--locks has no --from and no --keys-only: what happened to locks is not on record");
+    return LH_EXIT_OK;
 }
 
 int lh_command_watch(int argc, char **argv)
@@ -111,6 +155,8 @@ int lh_command_watch(int argc, char **argv)
             .help = "every change from this revision on; 0: what is there, and then every change"},
         {LH_FLAG("count", UINT, &o.count, "0"), .help = "end after so many events; 0: never"},
         {LH_FLAG("keys-only", BOOL, &o.keys_only, NULL), .help = "names without values"},
+        {LH_FLAG("locks", BOOL, &o.locks, NULL), .letter = 'l',
+            .help = "not values: who holds locks, and what happens to them"},
     };
     const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",
@@ -118,9 +164,15 @@ int lh_command_watch(int argc, char **argv)
             "Prints a line for each change of a value whose name begins with PREFIX, or of all: "
             "revision,\n\"put\" or \"del\", name, value. Each change once and in order, over lost "
             "connections and changes of\nmasters. \"reset\": what was printed before does not "
-            "count any more, all that is there follows.\nWith --json a line has a document.",
+            "count any more, all that is there follows.\nWith --json a line has a "
+            "document.\n\nWith --locks: a line for each lock "
+            "that is held, and then for each that is \"granted\", \"released\", \"cut\"\n"
+            "(cancelled, or given up: it ends in that time), or has \"ended\". What happened "
+            "before a "
+            "\"reset\" is\nnot told.",
         LH_FLAG_ROWS(table),
         .args_max = 1,
+        .check = check,
         .run = run,
         .options = &o,
     };

@@ -251,11 +251,16 @@ static void ask_closed(void *owner, int error, const char *text)
     bool unknown = ask->own != NULL && ask->unknown;
 
     lh_client_active_leave(ask->client, &ask->seeker);
-    if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
-                        error == LH_ERR_INVALID_ARGUMENT))
+    if (error == LH_ERR_DEADLINE_EXCEEDED && !lh_instant_before(ask->try_end, end_of(ask))) {
+        /* The network noticed it first; no other try follows. */
+        lh_timer_set(&ask->client->timers, &ask->timer, end_of(ask));
+        ask->unknown = true;
+    } else if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
+                               error == LH_ERR_INVALID_ARGUMENT || error == LH_ERR_PERMISSION)) {
         end_ask(ask, error, text, NULL);
-    else
+    } else {
         master_failed(ask, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
+    }
 }
 
 void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,

@@ -21,8 +21,9 @@ static struct lh_duration patience(const struct lh_client_session *s)
 {
     struct lh_duration half = {s->term.ns / 2};
 
-    return s->life == LH_CLIENT_SESSION_LIVE ? lh_duration_min(half, s->client->config.try_timeout)
-                                             : s->client->config.try_timeout;
+    return s->life == LH_CLIENT_SESSION_LIVE || s->life == LH_CLIENT_SESSION_EXPIRED
+               ? lh_duration_min(half, s->client->config.try_timeout)
+               : s->client->config.try_timeout;
 }
 
 static void set_silence(struct lh_client_session *s, struct lh_instant doubt_at)
@@ -118,11 +119,14 @@ static void send_attach(struct lh_client_session *s)
     a.session.len = sizeof s->id;
     a.stream = ++s->stream;
     a.opens = !s->greeted;
+    if (LH_PLANTED("session-opened-anew-after-expiry") && s->life == LH_CLIENT_SESSION_EXPIRED)
+        a.opens = true;
     if (a.opens) {
         a.term_ms = s->wanted_term_ms;
         a.host = s->host;
         a.process = s->process;
         a.label = s->label;
+        a.lookups = s->lookups;
     }
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
     m.attach = &a;
@@ -148,6 +152,14 @@ void lh_client_attach(struct lh_client_session *s)
     lh_client_active_asked(c, &s->seeker);
 }
 
+void lh_client_attach_again(struct lh_client_session *s)
+{
+    if (s->phase == LH_CLIENT_STREAM_PAUSE || s->phase == LH_CLIENT_STREAM_SEEKING)
+        return;
+    lh_client_attach_end(s);
+    lh_client_attach(s);
+}
+
 static void go_on(struct lh_client_seeker *seeker)
 {
     lh_client_attach(LH_OWNER(seeker, struct lh_client_session, seeker));
@@ -168,8 +180,6 @@ static void retry(void *core, struct lh_timer *timer)
     struct lh_client_session *s = LH_OWNER(timer, struct lh_client_session, retry);
     struct lh_client *c = core;
 
-    if (lh_client_session_expires(s))
-        return;
     if (s->phase == LH_CLIENT_STREAM_PAUSE) {
         lh_client_attach(s);
     } else if (lh_instant_reached(c->now, lh_instant_add(s->asked, patience(s)))) {
@@ -269,6 +279,8 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         return;
     }
     s->first_stamp = s->last_stamp = c->now.ns;
+    if (LH_PLANTED("session-renewed-before-shown") && s->life == LH_CLIENT_SESSION_LIVE)
+        lh_client_session_renew(s, s->last_stamp, s->term.ns / 10 * 9);
     s->phase = LH_CLIENT_STREAM_SHOWING;
     lh_client_session_show(s);
     lh_client_attach_asked(s);
@@ -319,7 +331,7 @@ static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *
     int error = lh_error_from_wire(m->error);
 
     if (error == LH_ERR_UNKNOWN_SESSION) {
-        lh_client_session_lose(s, true, "the master does not know the session any more");
+        lh_client_session_lose(s);
         return;
     }
     if (error != LH_OK) {
@@ -367,7 +379,8 @@ static void sent(void *owner)
 static bool is_final(int error)
 {
     return error == LH_ERR_INVALID_ARGUMENT || error == LH_ERR_NO_MEMORY ||
-           error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED || error == LH_ERR_TOO_LARGE;
+           error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
+           error == LH_ERR_TOO_LARGE || error == LH_ERR_PERMISSION;
 }
 
 static void closed(void *owner, int error, const char *text)
@@ -375,8 +388,6 @@ static void closed(void *owner, int error, const char *text)
     struct lh_client_session *s = owner;
     bool unknown = error == LH_ERR_UNKNOWN_SESSION && s->greeted;
 
-    if (lh_client_session_expires(s))
-        return;
     if (s->life == LH_CLIENT_SESSION_OVER) {
         if (unknown || (error == LH_OK && s->phase == LH_CLIENT_STREAM_CLOSING)) {
             forget_stream(s);
@@ -384,7 +395,7 @@ static void closed(void *owner, int error, const char *text)
             return;
         }
     } else if (unknown) {
-        lh_client_session_lose(s, true, "the master does not know the session any more");
+        lh_client_session_lose(s);
         return;
     } else if (!s->greeted && is_final(error)) {
         lh_client_session_refused(s, error, text);

@@ -146,14 +146,18 @@ void lh_client_cache_remove(struct lh_client_session *s, struct lh_client_cached
     free(e);
 }
 
+static size_t count_max(const struct lh_client_session *s)
+{
+    return s->lookups ? s->client->config.lookups_max : s->client->config.cached_values;
+}
+
 /* One that was used gets another round. */
 static void make_room(struct lh_client_session *s, const struct lh_client_cached *keep)
 {
-    const struct lh_client_config *config = &s->client->config;
     struct lh_client_cache *cache = &s->cache;
 
     while (cache->count > 1 &&
-           (cache->count > config->cached_values || cache->bytes > config->cached_bytes)) {
+           (cache->count > count_max(s) || cache->bytes > s->client->config.cached_bytes)) {
         struct lh_client_cached *e = cache->hand;
         cache->hand = e->ring_next;
         if (e == keep || atomic_exchange_explicit(&e->used, false, memory_order_relaxed))
@@ -249,6 +253,6 @@ void lh_client_cache_check(const struct lh_client_session *s)
         bytes += weight(e);
     }
     LH_ASSERT(e == s->cache.hand && bytes == s->cache.bytes);
-    LH_ASSERT(s->cache.count <= 1 || (s->cache.count <= s->client->config.cached_values &&
-                                         bytes <= s->client->config.cached_bytes));
+    LH_ASSERT(s->cache.count <= 1 ||
+              (s->cache.count <= count_max(s) && bytes <= s->client->config.cached_bytes));
 }

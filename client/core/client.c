@@ -8,6 +8,7 @@
 #include "client/core/hedge.h"
 #include "client/core/link.h"
 #include "client/core/locks.h"
+#include "client/core/lookups.h"
 #include "client/core/reader.h"
 #include "client/core/reply.h"
 #include "client/core/server.h"
@@ -76,10 +77,12 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.session_message_bytes = or_count(config->session_message_bytes, 512u << 10);
     c->config.cached_values = (uint32_t)or_count(config->cached_values, 65536);
     c->config.cached_bytes = or_count(config->cached_bytes, 64u << 20);
+    c->config.lookup_chunks = (uint32_t)or_count(config->lookup_chunks, 256);
     c->config.watches = (uint32_t)or_count(config->watches, 4096);
     c->config.watch_replies = (uint32_t)or_count(config->watch_replies, 16);
     c->config.watch_doubt = or_default(config->watch_doubt, 5000);
     lh_client_active_init(c, config);
+    lh_client_lookups_init(c, config);
     c->prng.state = config->seed;
     /* From a stream of its own: no writer's id says which calls are this client's. */
     struct lh_prng ids = {lh_mix64(config->seed ^ UINT64_C(0x63616c6c73))};
@@ -103,6 +106,7 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_readers_end(c, false);
     lh_client_questions_end(c, false);
     lh_client_masters_end(c, false);
+    lh_client_lookups_stop(c, false);
     lh_client_sessions_end(c, false);
     lh_client_watches_end(c, false);
     lh_client_active_stop(c);
@@ -110,6 +114,7 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_silent_deinit(c);
     free(c->parts);
     free(c->part_list);
+    lh_client_lookups_deinit(c);
     lh_client_active_deinit(c);
     lh_timers_deinit(&c->timers);
     free(c);
@@ -181,6 +186,9 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     case LH_CALL_WATCH_CLOSE:
         lh_client_watch_close((struct lh_watch_close_call *)call);
         break;
+    case LH_CALL_LOOKUPS_END:
+        lh_client_lookups_end(c, (struct lh_lookups_end_call *)call);
+        break;
     }
 }
 
@@ -193,6 +201,7 @@ static void stop(struct lh_client *c)
     lh_client_readers_end(c, true);
     lh_client_questions_end(c, true);
     lh_client_masters_end(c, true);
+    lh_client_lookups_stop(c, true);
     lh_client_sessions_end(c, true);
     lh_client_watches_end(c, true);
     lh_client_active_stop(c);
@@ -265,5 +274,6 @@ void lh_client_check(const struct lh_client *c)
     lh_client_appenders_check(c);
     lh_client_readers_check(c);
     lh_client_sessions_check(c);
+    lh_client_lookups_check(c);
     lh_client_watches_check(c);
 }

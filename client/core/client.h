@@ -32,6 +32,7 @@
  *                   session_ops.c, session_events.c
  *   locks.c         locks, and requests for some, with withdrawn.c (NL)
  *   values.c        reads, with cache.c: the values that may be served, and broadcast.c (VAL)
+ *   lookups.c       which file has a path, remembered (VAL-7), with hints.c: its chunks
  *   watch.c         changes of values, in order (VAL-6) */
 #pragma once
 
@@ -102,8 +103,12 @@ struct lh_client_config {
         session_message_bytes; /* 512 KiB: about so much of operations, or shown, in a message */
     uint32_t cached_values;    /* 65536: of one session; ... */
     uint64_t cached_bytes;     /* 64 MiB: ... those go first that nobody used lately */
-    uint32_t watches;          /* 4096: at a time */
-    uint32_t watch_replies;    /* 16: of a watch, that the program has not asked for */
+    /* Lookups of files (VAL-7). */
+    uint32_t lookups_max;   /* paths whose files are remembered, within `cached_bytes`; 0: none */
+    uint32_t lookup_chunks; /* 256: of a file, that are remembered for its readers, likewise */
+    const char *lookups_host, *lookups_process; /* what a person should know of their session */
+    uint32_t watches;                           /* 4096: at a time */
+    uint32_t watch_replies; /* 16: of a watch, that the program has not asked for */
     struct lh_duration
         watch_doubt; /* 5 s: after so long without a change others are asked who acts */
     void (*guard)(
@@ -146,7 +151,8 @@ enum lh_call_kind {
     LH_CALL_GET,           /* struct lh_get_call */
     LH_CALL_WATCH_OPEN,    /* struct lh_watch_open_call */
     LH_CALL_WATCH_NEXT,    /* struct lh_watch_next_call */
-    LH_CALL_WATCH_CLOSE    /* struct lh_watch_close_call */
+    LH_CALL_WATCH_CLOSE,   /* struct lh_watch_close_call */
+    LH_CALL_LOOKUPS_END    /* struct lh_lookups_end_call */
 };
 
 #define LH_CALL_TEXT_BYTES 512
@@ -189,6 +195,8 @@ struct lh_appender_open_call {
     struct lh_client_appender *appender; /* out: until an APPENDER_CLOSE of it is fed */
     uint64_t writer;                     /* out: must stand in its batches */
     uint64_t chunk_size;                 /* out: bounds its batches (APP-1) */
+    uint64_t file;                       /* out: its id */
+    bool from_cache;                     /* out: which file it is was remembered (VAL-7) */
 };
 
 /* Ends it: what is not acknowledged completes with CANCELLED, then this call. */
@@ -228,6 +236,8 @@ struct lh_reader_open_call {
     bool follow;                     /* FETCH waits at the end instead of completing with CLOSED */
     uint64_t readahead;              /* bytes that may be held or under way for it */
     struct lh_client_reader *reader; /* out: until a READER_CLOSE of it is fed */
+    uint64_t file;                   /* out: its id */
+    bool from_cache;                 /* out: which file it is was remembered (VAL-7) */
 };
 
 /* Ends it. A FETCH under way completes with CANCELLED, then this call. */

@@ -20,6 +20,7 @@ struct lh_session_open_call {
     struct lh_call call;
     uint64_t term_ms; /* 0: the master's default */
     const char *host, *process, *label;
+    bool lookups; /* it is the core's own, for lookups of files (VAL-7) */
     struct lh_instant deadline;
     struct lh_client_session *session; /* out: until a SESSION_CLOSE of it is fed */
 };
@@ -34,11 +35,12 @@ struct lh_session_close_call {
 
 enum lh_client_event_kind {
     LH_CLIENT_SUSPENDED, /* no answers; leases are still valid */
-    LH_CLIENT_RESUMED,
-    LH_CLIENT_LOST,     /* the session is over; final */
-    LH_CLIENT_RECALLED, /* `lock`: somebody waits for it */
-    LH_CLIENT_CUT,      /* `lock` is cancelled: it ends in lh_client_lock_left() */
-    LH_CLIENT_LOCK_LOST /* `lock` is over */
+    LH_CLIENT_RESUMED,   /* after SUSPENDED or EXPIRED: the master answers, and has the session */
+    LH_CLIENT_EXPIRED,   /* no answer came for the term: its locks are lost; it may go on */
+    LH_CLIENT_LOST,      /* the session is over; final */
+    LH_CLIENT_RECALLED,  /* `lock`: somebody waits for it */
+    LH_CLIENT_CUT,       /* `lock` is cancelled: it ends in lh_client_lock_left() */
+    LH_CLIENT_LOCK_LOST  /* `lock` is over */
 };
 
 /* Completes with the next event; one of a session at a time. */
@@ -110,10 +112,12 @@ struct lh_watch_open_call {
     struct lh_call call;
     const char *prefix;
     uint64_t from;
+    bool locks;                    /* events of locks, and none of values; `from` does not count */
     struct lh_client_watch *watch; /* out: until a WATCH_CLOSE of it is fed */
 };
-/* The next reply of the master's, whole; events once and in order, over streams and masters; one
- * call of a watch at a time. Completes with DEADLINE_EXCEEDED if there is none, and with what
+/* The next reply of the master's, whole; events once and in order, over streams and masters, but
+ * those of locks over one stream alone: each stream begins with a reset. One call of a watch at a
+ * time. Completes with DEADLINE_EXCEEDED if there is none, and with what
  * the master refuses the watch with, if trying again cannot help. After a reset whose replies
  * were cut off another reset comes. */
 struct lh_watch_next_call {
@@ -127,12 +131,16 @@ struct lh_watch_close_call {
     struct lh_client_watch *watch;
 };
 
+/* Ends the lookups of files (VAL-7) for good, so that no master waits for them any more. Completes
+ * when it has heard of it, or at the deadline. */
+struct lh_lookups_end_call {
+    struct lh_call call;
+    struct lh_instant deadline;
+};
+
 /* ---- What may be done now. `now` is read after the last thing that may have taken long. */
 
-/* 16 bytes; the session's. */
-const uint8_t *lh_client_session_id(const struct lh_client_session *s);
-
-/* Zero: the session is over. */
+/* Zero: the session has run out, or is over. */
 struct lh_duration lh_client_session_left(const struct lh_client_session *s, struct lh_instant now);
 /* Its 16 bytes; the session's. */
 const uint8_t *lh_client_session_id(const struct lh_client_session *s);
@@ -144,6 +152,10 @@ struct lh_duration lh_client_lock_left(
  * leases that end soon. */
 bool lh_client_cached(const struct lh_client_session *s, const char *name, struct lh_instant now,
     struct lh_client_value **value);
+
+/* True: that path would be opened from memory now, as that file (VAL-7). */
+bool lh_client_looked_up(
+    const struct lh_client *c, const char *path, struct lh_instant now, uint64_t *file);
 
 struct lh_client_value *lh_client_value_ref(struct lh_client_value *value);
 void lh_client_value_unref(struct lh_client_value *value);

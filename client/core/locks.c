@@ -158,10 +158,9 @@ static void timer_fires(void *core, struct lh_timer *timer)
     struct lh_client_lock *l = LH_OWNER(timer, struct lh_client_lock, timer);
 
     (void)core;
-    if (lh_client_session_expires(l->session))
-        return;
     if (lh_client_lock_is_held(l)) {
-        cut_end(l);
+        if (!lh_client_session_expires(l->session))
+            cut_end(l);
         return;
     }
     LH_MARK("lock-request-withdrawn");
@@ -396,22 +395,24 @@ void lh_client_locks_up(struct lh_client_session *s)
 
 /* ---- The end of all. */
 
-void lh_client_locks_end(
-    struct lh_client_session *s, bool complete, bool report, int error, const char *text)
+void lh_client_locks_lost(struct lh_client_session *s, const char *why)
 {
     struct lh_client_lock *l, *after;
 
     HASH_ITER(of_name, s->by_name, l, after)
-        if (lh_client_lock_is_held(l)) {
-            if (report)
-                lose(l, text);
-            else
-                free_lock(l);
-        } else if (complete) {
+        if (lh_client_lock_is_held(l))
+            lose(l, why);
+}
+
+void lh_client_locks_end(struct lh_client_session *s, bool complete, int error, const char *text)
+{
+    struct lh_client_lock *l, *after;
+
+    HASH_ITER(of_name, s->by_name, l, after)
+        if (complete)
             end_request(l, error, text);
-        } else {
+        else
             free_lock(l);
-        }
     lh_client_withdrawn_clear(s);
 }
 

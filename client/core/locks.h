@@ -50,10 +50,10 @@ void lh_client_locks_cut_end(struct lh_client_session *s);
 /* The request, as it is sent or shown. */
 void lh_client_acquire_message(Leasehold__Acquire *m, const struct lh_client_lock *l);
 
-/* The session is over. Requests complete with `error`, locks are lost; `report`: the program hears
- * of these. `complete` false: calls never complete. */
-void lh_client_locks_end(
-    struct lh_client_session *s, bool complete, bool report, int error, const char *text);
+/* The session has run out, or is over: locks are lost, and the program hears of it. */
+void lh_client_locks_lost(struct lh_client_session *s, const char *why);
+/* It is over: requests complete with `error`; `complete` false: they never do. */
+void lh_client_locks_end(struct lh_client_session *s, bool complete, int error, const char *text);
 void lh_client_locks_check(const struct lh_client_session *s);
 
 /* ---- What withdrawn.c needs of locks.c. */

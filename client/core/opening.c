@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
+#include "client/core/lookups.h"
 #include "client/core/reply.h"
 
 #include <stdio.h>
@@ -45,6 +46,12 @@ void lh_client_opening_done(struct lh_client_appender *a)
     lh_client_complete(a->client, &call->call, LH_OK, NULL);
 }
 
+static void is_file(struct lh_client_appender *a, uint64_t file, uint64_t chunk_size)
+{
+    a->file = a->opening->file = file;
+    a->opening->chunk_size = chunk_size;
+}
+
 int lh_client_opening_learn(
     struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text)
 {
@@ -53,8 +60,7 @@ int lh_client_opening_learn(
         *text = "the master's description of the file makes no sense";
         return LH_ERR_MALFORMED;
     }
-    a->file = info->file;
-    a->opening->chunk_size = info->chunk_size;
+    is_file(a, info->file, info->chunk_size);
     return LH_OK;
 }
 
@@ -76,13 +82,22 @@ static void file_found(void *owner, int error, const char *text, const void *rep
 void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_open_call *call)
 {
     struct lh_client *c = a->client;
+    struct lh_client_found found;
 
     a->opening = call;
+    call->from_cache = false;
     if (call->token != 0) {
         a->writer.token = call->token;
         a->lock_name = lh_strdup(call->lock_name);
         lh_timer_set(&c->timers, &a->give_up_timer, call->deadline);
         lh_client_appender_find_tail(a); /* the answer describes the file, too */
+        return;
+    }
+    call->from_cache = lh_client_lookup(c, call->path, &found);
+    if (call->from_cache) {
+        is_file(a, found.file, found.chunk_size);
+        a->state = LH_APPENDER_IDLE;
+        lh_client_opening_done(a);
         return;
     }
     leasehold__stat_request__init(&a->stat);

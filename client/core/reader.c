@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
+#include "client/core/hints.h"
+#include "client/core/lookups.h"
 #include "client/core/reply.h"
 #include "proto/codec.h"
 
@@ -106,6 +108,7 @@ static void located(void *owner, int error, const char *text, const void *reply)
         lh_client_reader_end_fetch(r, r->reason, r->text);
         return;
     }
+    lh_client_hint_keep(r->client, r->file, m);
     struct lh_client_chunk_reader *cr = r->chunks;
     if (cr == NULL && m->info != NULL && r->position > m->info->sealed_length) {
         lh_client_reader_say(
@@ -132,11 +135,26 @@ static void located(void *owner, int error, const char *text, const void *reply)
     }
 }
 
+/* True: the chunks from its start on are remembered. Of the end they say nothing; and only once, or
+ * a chunk that is remembered as the tail would be begun with again and again. */
+static bool begin_from_memory(struct lh_client_reader *r)
+{
+    bool may = r->from_cache;
+    Leasehold__LocateReply m;
+
+    r->from_cache = false;
+    return may && lh_client_hint(r->client, r->file, r->position, &m) && take_chunks(r, &m);
+}
+
 void lh_client_reader_locate(struct lh_client_reader *r, bool verifying)
 {
     if (r->ask.active)
         return;
     lh_timer_unset(&r->client->timers, &r->timer);
+    if (begin_from_memory(r)) {
+        lh_client_reader_pump(r);
+        return;
+    }
     r->verifying = verifying;
     r->located_for = r->fetch != NULL ? r->fetches : 0;
     leasehold__locate_request__init(&r->locate);
@@ -270,6 +288,16 @@ static void free_reader(struct lh_client_reader *r)
     free(r);
 }
 
+static void is_file(struct lh_client_reader *r, struct lh_reader_open_call *call, uint64_t file,
+    uint64_t chunk_size)
+{
+    r->file = call->file = file;
+    r->chunk_size = chunk_size;
+    call->reader = r;
+    lh_client_complete(r->client, &call->call, LH_OK, NULL);
+    lh_client_reader_locate(r, false);
+}
+
 static void file_found(void *owner, int error, const char *text, const void *reply)
 {
     struct lh_client_reader *r = owner;
@@ -289,11 +317,7 @@ static void file_found(void *owner, int error, const char *text, const void *rep
         free_reader(r);
         return;
     }
-    r->file = m->info->file;
-    r->chunk_size = m->info->chunk_size;
-    call->reader = r;
-    lh_client_complete(c, &call->call, LH_OK, NULL);
-    lh_client_reader_locate(r, false);
+    is_file(r, call, m->info->file, m->info->chunk_size);
 }
 
 static void paused(void *core, struct lh_timer *timer)
@@ -323,6 +347,7 @@ static void fetch_expired(void *core, struct lh_timer *timer)
 void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call)
 {
     struct lh_client_reader *r = lh_alloc(sizeof *r);
+    struct lh_client_found found;
 
     r->client = c;
     r->next = c->readers;
@@ -333,6 +358,11 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     r->readahead = call->readahead;
     r->timer.fire = paused;
     r->fetch_timer.fire = fetch_expired;
+    r->from_cache = call->from_cache = lh_client_lookup(c, call->path, &found);
+    if (r->from_cache) {
+        is_file(r, call, found.file, found.chunk_size);
+        return;
+    }
     r->opening = call;
     leasehold__stat_request__init(&r->stat);
     r->stat.path = r->path;

@@ -13,6 +13,7 @@ struct lh_client_reader {
     uint64_t file;
     uint64_t chunk_size;
     uint64_t readahead;
+    bool from_cache; /* opened from memory, it begins with chunks from there (VAL-7) */
     bool follow;
     struct lh_reader_open_call *opening;
     struct lh_fetch_call *fetch; /* under way, or NULL */

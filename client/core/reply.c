@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/core/lookups.h"
 #include "client/core/state.h"
 
 #include <stdio.h>
@@ -43,5 +44,6 @@ void lh_client_complete(struct lh_client *c, struct lh_call *call, int error, co
     if (error != LH_OK)
         snprintf(call->text, sizeof call->text, "%s",
             text != NULL && text[0] != '\0' ? text : lh_error_text(error));
-    lh_fx_complete(c->fx, call, error);
+    if (!lh_client_lookups_completed(c, call, error))
+        lh_fx_complete(c->fx, call, error);
 }

@@ -1,6 +1,6 @@
-/* The life of a session: opened, renewed, suspended, lost, closed (PS-1, PS-3, NL-3). A session
- * whose term runs out on this clock is over for the program, for ever, whatever the master says
- * later. The master is told, so that nobody waits for it. */
+/* The life of a session: opened, renewed, suspended, expired, lost, closed (PS-1, PS-3, NL-3). When
+ * its term runs out on this clock, what is held in it is lost for ever, whatever a master says
+ * later. The session itself is over when a master says so. */
 #include "client/core/session.h"
 
 #include "base/alloc.h"
@@ -100,6 +100,13 @@ static void opened(struct lh_client_session *s)
     lh_client_complete(s->client, &call->call, LH_OK, NULL);
 }
 
+/* PS-3: a master had its record, and has heard that nothing is held in it. */
+static void go_on(struct lh_client_session *s)
+{
+    LH_MARK("session-goes-on-after-expiry");
+    s->life = LH_CLIENT_SESSION_LIVE;
+}
+
 bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64_t term_ns)
 {
     struct lh_client *c = s->client;
@@ -112,11 +119,15 @@ bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64
     struct lh_instant end = lh_term_holder_end(sent_at, lh_nanoseconds(term_ns));
     if (stamp > s->answered_stamp)
         s->answered_stamp = stamp;
-    lh_client_guard(c);
-    s->valid_until = lh_instant_max(s->valid_until, end);
-    lh_client_unguard(c);
-    if (s->life == LH_CLIENT_SESSION_OPENING && lh_instant_before(c->now, s->valid_until))
-        opened(s);
+    if (lh_instant_before(c->now, end)) {
+        lh_client_guard(c);
+        s->valid_until = lh_instant_max(s->valid_until, end);
+        lh_client_unguard(c);
+        if (s->life == LH_CLIENT_SESSION_OPENING)
+            opened(s);
+        else if (s->life == LH_CLIENT_SESSION_EXPIRED)
+            go_on(s);
+    }
     if (s->life != LH_CLIENT_SESSION_LIVE)
         return true;
     if (s->suspended) {
@@ -129,24 +140,32 @@ bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64
 
 /* ---- The end. */
 
-/* Everything in it is gone. */
-static void empty(struct lh_client_session *s, bool report, int error, const char *why)
+/* What was held and cached in it is gone. */
+static void empty(struct lh_client_session *s, const char *why)
 {
     struct lh_client *c = s->client;
 
-    s->life = LH_CLIENT_SESSION_OVER;
     lh_client_guard(c);
     s->valid_until = (struct lh_instant){0};
-    lh_client_locks_end(s, true, report, error, why);
-    lh_client_cache_clear(s);
+    lh_client_locks_lost(s, why);
+    if (!s->lookups || !LH_PLANTED("lookup-served-after-its-session"))
+        lh_client_cache_clear(s);
     lh_client_unguard(c);
-    lh_client_reads_end(s, true, error, why);
     lh_timer_unset(&c->timers, &s->state);
 }
 
-void lh_client_session_lose(struct lh_client_session *s, bool known, const char *why)
+/* So is what waits in it. */
+static void end(struct lh_client_session *s, int error, const char *why)
 {
-    struct lh_client *c = s->client;
+    empty(s, why);
+    s->life = LH_CLIENT_SESSION_OVER;
+    lh_client_locks_end(s, true, error, why);
+    lh_client_reads_end(s, true, error, why);
+}
+
+void lh_client_session_lose(struct lh_client_session *s)
+{
+    const char *why = "the master does not know the session any more";
 
     if (s->life == LH_CLIENT_SESSION_OVER)
         return;
@@ -156,30 +175,32 @@ void lh_client_session_lose(struct lh_client_session *s, bool known, const char 
         return;
     }
     LH_MARK("session-lost");
-    empty(s, true, LH_ERR_CLOSED, why);
+    end(s, LH_ERR_CLOSED, why);
     lh_client_event_add(s, LH_CLIENT_LOST, 0, 0, why);
-    lh_client_attach_end(s); /* PS-4: nothing more is said on it */
-    if (known)
-        return;
-    lh_timer_set(&c->timers, &s->deadline, lh_instant_add(c->now, s->term));
-    lh_client_attach(s);
-    lh_client_attach_close(s);
+    lh_client_attach_end(s);
 }
 
 bool lh_client_session_expires(struct lh_client_session *s)
 {
+    const char *why = "no answer came for the session's term";
+
     if (s->life != LH_CLIENT_SESSION_LIVE || !lh_instant_reached(s->client->now, s->valid_until))
         return false;
     if (LH_PLANTED("lost-lock-shown"))
         return false;
-    lh_client_session_lose(s, false, "no answer came for the session's term");
+    LH_MARK("session-expired");
+    empty(s, why);
+    s->life = LH_CLIENT_SESSION_EXPIRED;
+    s->suspended = true;
+    lh_client_event_add(s, LH_CLIENT_EXPIRED, 0, 0, why);
+    lh_client_attach_again(s); /* what was shown on the present stream is held no more */
     return true;
 }
 
 bool lh_client_session_refuses(struct lh_client_session *s, struct lh_call *call)
 {
     lh_client_session_expires(s);
-    if (s->life == LH_CLIENT_SESSION_LIVE)
+    if (s->life != LH_CLIENT_SESSION_OVER)
         return false;
     lh_client_complete(s->client, call, LH_ERR_CLOSED, "the session is over");
     return true;
@@ -211,9 +232,7 @@ static void end_closing(struct lh_client_session *s, int error, const char *text
 
 void lh_client_session_told(struct lh_client_session *s)
 {
-    lh_timer_unset(&s->client->timers, &s->deadline);
-    if (s->closing != NULL)
-        end_closing(s, LH_OK, NULL);
+    end_closing(s, LH_OK, NULL);
 }
 
 static void out_of_time(void *core, struct lh_timer *timer)
@@ -224,10 +243,8 @@ static void out_of_time(void *core, struct lh_timer *timer)
     if (s->opening != NULL)
         fail_opening(s, s->reason != LH_OK ? s->reason : LH_ERR_DEADLINE_EXCEEDED,
             s->text[0] != '\0' ? s->text : "no master has greeted the session in time");
-    else if (s->closing != NULL)
-        end_closing(s, LH_ERR_DEADLINE_EXCEEDED, "the master has not answered in time");
     else
-        lh_client_attach_end(s); /* its record is over by now */
+        end_closing(s, LH_ERR_DEADLINE_EXCEEDED, "the master has not answered in time");
 }
 
 /* ---- Calls. */
@@ -261,6 +278,7 @@ void lh_client_session_open(struct lh_client *c, struct lh_session_open_call *ca
     s->host = text_or_none(call->host);
     s->process = text_or_none(call->process);
     s->label = text_or_none(call->label);
+    s->lookups = call->lookups;
     s->opening = call;
     s->deadline.fire = out_of_time;
     s->state.fire = state_changes;
@@ -271,21 +289,28 @@ void lh_client_session_open(struct lh_client *c, struct lh_session_open_call *ca
     lh_client_attach(s);
 }
 
+/* From now on the program hears of nothing. */
+static struct lh_session_event_call *take_events(struct lh_client_session *s)
+{
+    struct lh_session_event_call *call = s->event_call;
+
+    s->event_call = NULL;
+    return call;
+}
+
 void lh_client_session_close(struct lh_session_close_call *call)
 {
     struct lh_client_session *s = call->session;
     struct lh_client *c = s->client;
+    struct lh_session_event_call *events = take_events(s);
+    const char *why = "the session is being closed";
 
-    if (s->life == LH_CLIENT_SESSION_LIVE)
-        empty(s, false, LH_ERR_CANCELLED, "the session is being closed");
-    if (s->event_call != NULL) {
-        lh_client_complete(
-            c, &s->event_call->call, LH_ERR_CANCELLED, "the session is being closed");
-        s->event_call = NULL;
-    }
     s->closing = call;
-    /* A lost one of which the master knows, or whose record is over. */
-    if (!lh_timer_is_set(&s->deadline) && s->phase == LH_CLIENT_STREAM_NONE) {
+    if (s->life != LH_CLIENT_SESSION_OVER)
+        end(s, LH_ERR_CANCELLED, why);
+    if (events != NULL)
+        lh_client_complete(c, &events->call, LH_ERR_CANCELLED, why);
+    if (s->phase == LH_CLIENT_STREAM_NONE) { /* it is lost: no master has it */
         end_closing(s, LH_OK, NULL);
         return;
     }
@@ -299,15 +324,12 @@ void lh_client_sessions_end(struct lh_client *c, bool complete)
 
     while (c->sessions != NULL) {
         struct lh_client_session *s = c->sessions;
-        lh_client_guard(c);
-        s->valid_until = (struct lh_instant){0};
-        lh_client_locks_end(s, complete, false, LH_ERR_CANCELLED, why);
-        lh_client_cache_clear(s);
-        lh_client_unguard(c);
+        struct lh_session_event_call *events = take_events(s);
+        empty(s, why);
+        lh_client_locks_end(s, complete, LH_ERR_CANCELLED, why);
         lh_client_reads_end(s, complete, LH_ERR_CANCELLED, why);
-        if (complete && s->event_call != NULL)
-            lh_client_complete(c, &s->event_call->call, LH_ERR_CANCELLED, why);
-        s->event_call = NULL;
+        if (complete && events != NULL)
+            lh_client_complete(c, &events->call, LH_ERR_CANCELLED, why);
         if (complete && s->opening != NULL)
             lh_client_complete(c, &s->opening->call, LH_ERR_CANCELLED, why);
         if (complete && s->closing != NULL)
@@ -329,6 +351,9 @@ void lh_client_sessions_check(const struct lh_client *c)
         LH_ASSERT(live == lh_timer_is_set(&s->state) || s->valid_until.ns == UINT64_MAX);
         LH_ASSERT(live || s->opening != NULL || s->valid_until.ns == 0);
         LH_ASSERT((s->opening != NULL) == (s->life == LH_CLIENT_SESSION_OPENING));
+        bool expired = s->life == LH_CLIENT_SESSION_EXPIRED;
+        LH_ASSERT(!expired || (s->suspended && s->phase != LH_CLIENT_STREAM_UP));
+        LH_ASSERT(!expired || s->cache.count == 0 || LH_PLANTED("lookup-served-after-its-session"));
         LH_ASSERT(s->life != LH_CLIENT_SESSION_OVER || s->by_name == NULL);
         LH_ASSERT(s->life == LH_CLIENT_SESSION_OVER || s->phase != LH_CLIENT_STREAM_NONE);
         LH_ASSERT(s->phase != LH_CLIENT_STREAM_UP || lh_timer_is_set(&s->beat));

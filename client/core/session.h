@@ -13,7 +13,10 @@
 enum lh_client_session_life {
     LH_CLIENT_SESSION_OPENING, /* not back yet for the first time */
     LH_CLIENT_SESSION_LIVE,
-    LH_CLIENT_SESSION_OVER, /* lost (final), or closed by the program */
+    /* No answer came for its term: nothing is held in it, and requests wait. It goes on if a master
+     * still has its record (PS-3). */
+    LH_CLIENT_SESSION_EXPIRED,
+    LH_CLIENT_SESSION_OVER /* lost (final), or closed by the program */
 };
 
 /* Where its stream is. */
@@ -70,10 +73,11 @@ struct lh_client_session {
     uint8_t id[16];
     uint64_t wanted_term_ms;
     char *host, *process, *label;
+    bool lookups; /* it is for lookups of files */
     enum lh_client_session_life life;
     struct lh_session_open_call *opening;  /* under way; NULL: none */
     struct lh_session_close_call *closing; /* likewise */
-    struct lh_timer deadline;              /* of these, or of telling the master that it is over */
+    struct lh_timer deadline;              /* of these */
 
     /* The stream. */
     enum lh_client_session_phase phase;
@@ -97,8 +101,8 @@ struct lh_client_session {
     bool beat_wanted;                 /* behind the operations that are to be sent */
 
     /* Its term, on this clock (TIME-4). Guarded. */
-    struct lh_instant valid_until; /* zero: it is over, or has not begun */
-    struct lh_timer state;         /* the next of SUSPENDED and LOST */
+    struct lh_instant valid_until; /* zero: it has run out, is over, or has not begun */
+    struct lh_timer state;         /* the next of SUSPENDED and EXPIRED */
     bool suspended;
 
     /* session_events.c */
@@ -126,17 +130,16 @@ struct lh_client_session {
 
 void lh_client_session_open(struct lh_client *c, struct lh_session_open_call *call);
 void lh_client_session_close(struct lh_session_close_call *call);
-/* True: it has just run out, and everything in it is lost (NL-3). To be asked before anything that
- * comes counts. */
+/* True: it has just run out. What was held in it is lost (NL-3), and its stream is given up (PS-4).
+ * To be asked before anything that comes counts. */
 bool lh_client_session_expires(struct lh_client_session *s);
 /* A call of the program on it: true if it cannot be carried out any more, and was completed. */
 bool lh_client_session_refuses(struct lh_client_session *s, struct lh_call *call);
-/* The session is over: everything in it is lost, and the program hears of it. `known`: the master
- * knows. */
-void lh_client_session_lose(struct lh_client_session *s, bool known, const char *why);
+/* A master has no record of it: everything in it is lost for good, and the program hears of it. */
+void lh_client_session_lose(struct lh_client_session *s);
 /* An answer to what was sent with that stamp renews it. False: there was no such stamp. */
 bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64_t term_ns);
-/* A master knows that it is over. */
+/* A master knows that the program has closed it. */
 void lh_client_session_told(struct lh_client_session *s);
 /* It cannot be opened. */
 void lh_client_session_refused(struct lh_client_session *s, int error, const char *text);
@@ -150,6 +153,8 @@ void lh_client_sessions_check(const struct lh_client *c);
 void lh_client_attach_init(struct lh_client_session *s);
 /* Attaches at the active master, and again until lh_client_attach_end(). */
 void lh_client_attach(struct lh_client_session *s);
+/* Gives the present stream up, if there is one, for another one. */
+void lh_client_attach_again(struct lh_client_session *s);
 /* Gives the present stream up; no other one follows. */
 void lh_client_attach_end(struct lh_client_session *s);
 /* Gives it up, and attaches again after a pause. */

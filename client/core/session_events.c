@@ -38,7 +38,25 @@ static void deliver(struct lh_client_session *s)
     lh_client_complete(s->client, &call->call, LH_OK, NULL);
 }
 
-/* The program has not heard of the first one, so it need not hear of both. */
+static bool is_of_state(const struct lh_client_event *e)
+{
+    return e->kind == LH_CLIENT_SUSPENDED || e->kind == LH_CLIENT_RESUMED ||
+           e->kind == LH_CLIENT_EXPIRED;
+}
+
+/* What the program has not heard of, and need not hear of any more: how the session stood before it
+ * ran out. So there are at most three of these, however often it runs out. */
+static void overtake(struct lh_client_session *s)
+{
+    struct lh_client_event *e, *after;
+
+    DL_FOREACH_SAFE(s->events, e, after)
+        if (is_of_state(e))
+            drop(s, e);
+}
+
+/* The program has not heard that it was suspended, so it need not hear of both. What it has not
+ * heard of an earlier end of the term stays. */
 static bool cancels_out(struct lh_client_session *s, enum lh_client_event_kind kind)
 {
     struct lh_client_event *e;
@@ -71,6 +89,8 @@ void lh_client_event_add(struct lh_client_session *s, enum lh_client_event_kind 
 
     if (cancels_out(s, kind))
         return;
+    if (kind == LH_CLIENT_EXPIRED)
+        overtake(s);
     e = kind == LH_CLIENT_RECALLED ? find(s, kind, lock) : NULL;
     if (e != NULL) {
         e->waiting = waiting;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/probe.h"
 #include "client/core/cache.h"
+#include "client/core/hints.h"
 #include "client/core/locks.h"
 #include "client/core/session.h"
 #include "client/core/values.h"
@@ -148,11 +149,18 @@ void lh_client_session_shown(struct lh_client_session *s, const Leasehold__Shown
 {
     struct lh_instant until = s->valid_until;
 
+    if (s->lookups)
+        lh_client_hints_clear(s->client);
     lh_client_guard(s->client);
     lh_client_locks_shown(s, m, until);
     lh_client_values_shown(s, m);
     lh_client_unguard(s->client);
     lh_client_session_renew(s, m->stamp, m->term_ns);
+    if (s->life == LH_CLIENT_SESSION_EXPIRED) {
+        LH_MARK("shown-too-late-after-expiry");
+        lh_client_attach_failed(s, LH_ERR_UNAVAILABLE, "its answer took longer than the term");
+        return;
+    }
     lh_client_locks_up(s);
     lh_client_reads_up(s);
 }

@@ -7,9 +7,31 @@
 #include "base/timers.h"
 #include "client/core/active.h"
 #include "client/core/client.h"
+#include "client/core/leases.h"
 #include "proto/leasehold.pb-c.h"
 
 #define LH_CLIENT_BUCKETS 256u
+
+/* lookups.c: which file has a path (VAL-7). */
+struct lh_client_lookups {
+    enum {
+        LH_LOOKUPS_NONE, /* no session */
+        LH_LOOKUPS_OPENING,
+        LH_LOOKUPS_UP,
+        LH_LOOKUPS_CLOSING
+    } state;
+    struct lh_client_session *session; /* UP */
+    struct lh_session_open_call opening;
+    struct lh_session_close_call closing;
+    struct lh_instant rest_until; /* none is opened before */
+    bool ended;                   /* none is opened any more */
+    struct lh_lookups_end_call *ending;
+    char *host, *process;
+
+    /* hints.c: by file, and by their last use. */
+    struct lh_client_hint *hints, *hints_by_use;
+    size_t hint_bytes;
+};
 
 struct lh_client {
     struct lh_client_config config;
@@ -36,6 +58,8 @@ struct lh_client {
     struct lh_client_session *touched_sessions; /* by this step */
     struct lh_prng session_ids;
     unsigned guards; /* guard.h */
+
+    struct lh_client_lookups lookups; /* lookups.c */
 
     struct lh_client_watch *watches; /* watch.c */
     size_t watch_count;

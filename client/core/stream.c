@@ -93,7 +93,7 @@ static void stream_closed(void *owner, int error, const char *text)
     /* A status of the transport is no verdict, except when the server could not read the request.
      */
     if (error != LH_ERR_MALFORMED && error != LH_ERR_INVALID_ARGUMENT &&
-        error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE)
+        error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE && error != LH_ERR_PERMISSION)
         error = LH_ERR_UNAVAILABLE;
     lh_client_stream_end(owner, error, text != NULL ? text : "the connection was lost");
 }

@@ -100,6 +100,13 @@ static struct lh_client_read *read_for(struct lh_client_session *s, const char *
     return r;
 }
 
+void lh_client_read_aside(struct lh_client_session *s, const char *name)
+{
+    if (s->phase == LH_CLIENT_STREAM_UP &&
+        HASH_CNT(of_name, s->reads) < s->client->config.session_reads)
+        read_for(s, name);
+}
+
 static void free_read(struct lh_client_read *r)
 {
     struct lh_client_session *s = r->session;
@@ -134,8 +141,6 @@ static void get_late(void *core, struct lh_timer *timer)
     struct lh_client_read *r = g->read;
 
     (void)core;
-    if (lh_client_session_expires(r->session))
-        return;
     end_get(g, true, LH_ERR_DEADLINE_EXCEEDED, "the master did not answer in time", NULL);
     if (r->gets == NULL && !is_in_flight(r))
         free_read(r);

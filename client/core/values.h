@@ -8,6 +8,8 @@
 void lh_client_get(struct lh_get_call *call);
 void lh_client_value_read(struct lh_client_session *s, const Leasehold__ValueRead *m);
 void lh_client_value_drop(struct lh_client_session *s, const Leasehold__Drop *m);
+/* Reads it, for the cache alone. */
+void lh_client_read_aside(struct lh_client_session *s, const char *name);
 /* The answers that a planted bug put aside, behind those that came later. */
 void lh_client_values_late(struct lh_client_session *s);
 void lh_client_read_refused(struct lh_client_session *s, const Leasehold__Refused *m);

@@ -1,6 +1,6 @@
 /* Watches of values (VAL-6): one stream each, at the active master, opened again from where the
- * last one ended. What the program has not asked for waits, up to a bound; then the stream is
- * not read. */
+ * last one ended; and of locks (NL-6), which begin with a reset each time. What the program has not
+ * asked for waits, up to a bound; then the stream is not read. */
 #include "client/core/watch.h"
 
 #include "base/alloc.h"
@@ -27,7 +27,8 @@ struct lh_client_watch {
     struct lh_client *client;
     struct lh_client_watch *prev, *next;
     char *prefix;
-    uint64_t from;  /* every change before was queued; 0: a reset comes first */
+    bool locks;
+    uint64_t from;  /* every change before was queued; 0, and for locks: a reset comes first */
     bool resetting; /* a reset has begun, and is not whole */
     struct lh_client_seeker seeker;
     struct lh_client_link link;
@@ -58,6 +59,7 @@ static void open_stream(struct lh_client_watch *w)
     m.prefix = w->prefix;
     /* Events alone would not make a reset whole that was cut off. */
     m.from = w->resetting ? 0 : w->from;
+    m.locks = w->locks;
     w->held = false;
     lh_fx_send(c->fx, w->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
@@ -162,6 +164,8 @@ static void drop_old_events(Leasehold__WatchReply *m, uint64_t from)
 
 static void note_position(struct lh_client_watch *w, const Leasehold__WatchReply *m)
 {
+    if (w->locks)
+        return; /* nothing of them is on record: there is nowhere to go on from */
     if (m->reset)
         w->resetting = true;
     if (w->resetting && m->more)
@@ -272,7 +276,8 @@ void lh_client_watch_open(struct lh_client *c, struct lh_watch_open_call *call)
     struct lh_client_watch *w = lh_alloc(sizeof *w);
     w->client = c;
     w->prefix = lh_strdup(call->prefix);
-    w->from = call->from;
+    w->from = call->locks ? 0 : call->from;
+    w->locks = call->locks;
     w->link = (struct lh_client_link){.owner = w, .on_message = answered, .on_closed = closed};
     w->seeker.go_on = go_on;
     w->seeker.elsewhere = elsewhere;

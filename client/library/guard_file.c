@@ -182,8 +182,9 @@ struct lh_guard_name *lh_guard_file_name(struct lh_guard_file *f, const char *na
     return n;
 }
 
-/* The second page is written when the first one is durable. So an entry without a first page,
- * and with nothing in the second, was never admitted: its machine went down while it was added. */
+/* The second page is written when the first one is durable, and nothing is admitted before both
+ * are. So an entry without a first page, and with nothing in the second, was never admitted: its
+ * machine went down while it was added. */
 static int scan_entry(struct lh_guard_file *f, uint64_t entry)
 {
     struct page pages[2];
@@ -220,8 +221,8 @@ static int scan(struct lh_guard_file *f, uint64_t *entries)
     return error;
 }
 
-/* Admits its first token. */
-static int write_first(struct lh_guard_file *f, struct lh_guard_name *n, uint64_t token)
+/* With its first token, which is not admitted before both pages are durable: settle(). */
+static int write_first(const struct lh_guard_file *f, struct lh_guard_name *n, uint64_t token)
 {
     int error = posix_fallocate(f->fd, (off_t)page_at(n->entry, 0), (off_t)(2u * PAGE));
 
@@ -230,15 +231,8 @@ static int write_first(struct lh_guard_file *f, struct lh_guard_name *n, uint64_
         return system_failed(f, "make it longer");
     }
     error = write_page(f, n, 0, 1, token);
-    if (error == LH_OK)
-        error = sync_file(f);
-    if (error != LH_OK)
-        return error;
-    n->in_file = n->synced = true;
-    n->page = 0;
-    n->sequence = 1;
-    (void)write_page(f, n, 1, 1, token);
-    return LH_OK;
+    n->in_file = error == LH_OK;
+    return error;
 }
 
 /* Looks for the name among what is new in the file, and adds it if it is not there. */
@@ -273,21 +267,30 @@ static int find_or_add(struct lh_guard_file *f, struct lh_guard_name *n, uint64_
 
 /* ---- Admitting ---- */
 
-/* Which page to build on: one that is durable. */
+static int write_durably(const struct lh_guard_file *f, const struct lh_guard_name *n,
+    unsigned page, const struct page *p)
+{
+    int error = write_page(f, n, page, p->sequence, p->token);
+
+    return error == LH_OK ? sync_file(f) : error;
+}
+
+/* Which page to build on: one that is durable. A copy that was lost, with a process or with the
+ * machine's power, is written again: a page that rots is replaced by the other one. */
 static int settle(
     const struct lh_guard_file *f, struct lh_guard_name *n, const struct page pages[2])
 {
     unsigned top =
         pages[1].whole && (!pages[0].whole || pages[1].sequence > pages[0].sequence) ? 1 : 0;
-    const struct page *p = &pages[top];
+    const struct page *p = &pages[top], *copy = &pages[1 - top];
 
     if (n->synced && pages[n->page].whole && pages[n->page].sequence == n->sequence &&
         p->sequence == n->sequence)
         return LH_OK;
     n->synced = false;
-    int error = write_page(f, n, top, p->sequence, p->token);
-    if (error == LH_OK)
-        error = sync_file(f);
+    int error = write_durably(f, n, top, p);
+    if (error == LH_OK && (!copy->whole || copy->sequence != p->sequence))
+        error = write_durably(f, n, 1 - top, p);
     if (error != LH_OK)
         return error;
     n->synced = true;
@@ -366,8 +369,8 @@ static int write_header(const struct lh_guard_file *f)
     return error;
 }
 
-/* Of a file that is there. A header that was not whole before its machine went down is written
- * again. */
+/* Of a file that is there. As long as it has no names, whoever opens it makes the header durable,
+ * and the file's own name: the one who made it may have been killed before. */
 static int check_header(const struct lh_guard_file *f)
 {
     uint8_t page[PAGE];
@@ -378,7 +381,8 @@ static int check_header(const struct lh_guard_file *f)
         return error;
     if (fstat(f->fd, &at) != 0)
         return system_failed(f, "ask for its size");
-    if (at.st_size <= (off_t)PAGE && all_zero(page, PAGE))
+    bool nameless = at.st_size <= (off_t)PAGE;
+    if (nameless && all_zero(page, PAGE))
         return write_header(f);
     if (memcmp(page, MAGIC, sizeof MAGIC) != 0)
         return lh_fail(LH_ERR_WRONG_FORMAT,
@@ -396,7 +400,7 @@ static int check_header(const struct lh_guard_file *f)
             ", and this library knows format %u: use a library of the "
             "version that wrote it",
             f->path, lh_get32(page + 8), LH_GUARD_FORMAT);
-    return LH_OK;
+    return nameless ? write_header(f) : LH_OK;
 }
 
 int lh_guard_file_same(const struct lh_guard_file *f)

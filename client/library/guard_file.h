@@ -4,11 +4,13 @@
  * name, token, a sequence number, a checksum. A new token goes to one page, and that is synced,
  * before the other page is touched. So a torn write leaves one page that is whole, and what was
  * admitted is in it. When nothing is being written both pages say the same, so a page that rots
- * later does no harm either. docs/formats.md has the layout.
+ * later does no harm either; a copy that was lost is written again by the next one to use the name.
+ * docs/formats.md has the layout.
  *
  * A token that is read may not be durable: the process that wrote it died before its sync, or
  * its sync failed. So the first one to build on a page that it did not sync itself writes and
- * syncs it again. */
+ * syncs it again. That is safe on a disk where a write that is cut off leaves each sector with its
+ * old bytes or its new ones. */
 #pragma once
 
 #include "base/error.h"

@@ -31,7 +31,8 @@
  *   and the library sends the call again. After LH_ERR_UNAVAILABLE, LH_ERR_DEADLINE_EXCEEDED or
  *   LH_ERR_CANCELLED it is not known whether the call was carried out, or still will be. Any other
  *   error says that it was not. A master older than the library does not keep this promise.
- * - Do not use a handle in a child after fork(): open the cluster there.
+ * - Do not use a handle in a child after fork(). A child that needs a cluster begins with exec(),
+ *   or is forked before its parent opens its first one.
  * - A reader's record points into the reader's memory and is valid until the next call on that
  *   reader.
  * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug
@@ -197,13 +198,29 @@ struct lh_cluster_options {
      * must not use the cluster. NULL: no callback. */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
+    /* TLS, for a cluster whose servers speak it: a directory with the files ca.pem (the authority
+     * whose certificates are trusted), cert.pem (the certificate to show) and key.pem (its key); or
+     * the files themselves, each of which also replaces the one in the directory. The certificate
+     * of each server has to be for the host that it is reached at. Renewed files are used for new
+     * connections within seconds, and nothing else changes. NULL: without TLS. Copied. */
+    const char *tls_dir;
+    const char *tls_ca, *tls_cert, *tls_key;
+    /* So many paths are remembered with the files that they lead to, those that were used last: for
+     * a program that opens the same files again and again. lh_appender_open() without a token and
+     * lh_reader_open() then ask no master for a file that is remembered, and are as certain as if
+     * they had: a rename or removal waits until this program has forgotten the path, or, if it does
+     * not answer, for its session's term. Readers also begin with the chunks that were seen last.
+     * The session is the library's own ("lookups of files"). 0: none are remembered, and there is
+     * no session. */
+    uint32_t lookups_max;
 };
 
 /* Opens a cluster and starts the library's threads for it. `masters` is the master's address,
  * host:port. Of a cluster with several masters it is a list with commas, of any of them, at most
  * 16: the library finds the active one, follows it, and learns of the others. Nothing is contacted
  * yet.
- *   INVALID_ARGUMENT  an address is malformed, or stands there twice; or there are too many
+ *   INVALID_ARGUMENT  an address is malformed, or stands there twice; or there are too many; or a
+ *                     file for TLS is missing, damaged, expired, of another key or authority
  *   SYSTEM            no thread or socket is available */
 int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);

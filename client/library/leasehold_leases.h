@@ -26,7 +26,8 @@
  *   each act that needs the lock, and leave a margin for the act. Where an act can be late (a
  *   write to a remote disk), pass the token on, and let the resource refuse lower ones:
  *   lh_guard_open(), or the `token` of lh_put() and of an appender.
- * - LH_SESSION_LOST is final: all locks of the session are gone, and others may have them. Close
+ * - When a session has expired all its locks are gone, and others may have them. The session
+ *   itself may go on, with the values that are attached to it. LH_SESSION_LOST is final: close
  *   the session, and open a new one.
  * - After fork() a session belongs to the parent alone. In the child its locks are not valid,
  *   and all calls on it but closing return LH_ERR_CLOSED.
@@ -58,7 +59,11 @@ struct lh_session;
 enum lh_session_state {
     LH_SESSION_ACTIVE = 0,    /* answers come */
     LH_SESSION_SUSPENDED = 1, /* no answers: still valid for lh_session_left_ms() */
-    LH_SESSION_LOST = 2       /* over, with everything in it; final */
+    LH_SESSION_LOST = 2, /* the master does not know it any more: over, with everything; final */
+    /* No answer for the whole term: its locks are lost (`on_lost` was called for each), and
+     * nothing is served from memory. Calls wait. It is LH_SESSION_ACTIVE again if a master still
+     * has it, else LH_SESSION_LOST. */
+    LH_SESSION_EXPIRED = 3
 };
 
 struct lh_session_options {
@@ -66,7 +71,11 @@ struct lh_session_options {
     /* What a person should see of this program, at most 128 bytes that a terminal shows; the
      * process's name if NULL. */
     const char *label;
-    /* Called when the state changes. NULL: no callback. */
+    /* Called when the state changes: to SUSPENDED before the term is over, to EXPIRED behind the
+     * `on_lost` of its locks, to ACTIVE when the master answers again. A session that was EXPIRED
+     * and is ACTIVE has its attached values and its waiting requests, and no lock. If this
+     * callback is late, states that are over may be left out, but EXPIRED never is. NULL: no
+     * callback. */
     void (*on_state)(void *arg, struct lh_session *session, enum lh_session_state state);
     void *on_state_arg;
 };
@@ -80,8 +89,8 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
  * within the timeout it ends there by itself. NULL is allowed. Never from a callback. */
 void lh_session_close(struct lh_session *session, uint64_t timeout_ms);
 
-/* For how long the session is valid if no answer comes any more, in milliseconds; 0: it is over. No
- * message; a few dozen nanoseconds. */
+/* For how long the session is valid if no answer comes any more, in milliseconds; 0: it has
+ * expired, or is lost. No message; a few dozen nanoseconds. */
 uint64_t lh_session_left_ms(const struct lh_session *session);
 
 /* Its id, 32 hexadecimal digits, as `leasehold sessions` shows it. The session's. */
@@ -105,7 +114,8 @@ struct lh_lock_options {
      * lh_lock_left_ms(), whatever is done). Answer with lh_release() or lh_lock_yield(), here or
      * later; no answer keeps it. NULL: nobody asks. */
     void (*on_recall)(void *arg, const struct lh_lock *lock, bool cancelled, const char *why);
-    /* It ended without lh_release(): with its session, or because it was cancelled. Called once. */
+    /* It ended without lh_release(): its session expired or is lost, or it was cancelled. Called
+     * once. */
     void (*on_lost)(void *arg, const struct lh_lock *lock);
     void *arg;
 };
@@ -116,7 +126,7 @@ struct lh_lock_options {
  *   LEASE_HELD         timeout 0: somebody else holds it, or waits for it
  *   DEADLINE_EXCEEDED  not granted in time; the request is withdrawn
  *   ALREADY_EXISTS     this session holds the name, or waits for it
- *   CLOSED             the session is lost
+ *   CLOSED             the session is lost (while it has expired, the request waits)
  *   NO_MEMORY          a limit of the master's
  *   INVALID_ARGUMENT, UNAVAILABLE */
 int lh_acquire(struct lh_session *session, const char *name, const struct lh_lock_options *options,
@@ -185,7 +195,7 @@ struct lh_change_options {
     const char *lock; /* the lock that `token` is of; NULL: the value's own name */
     uint64_t token;   /* not 0: only while the lock is held with it */
     bool force;       /* also if the value was last changed with a token, and none is given here */
-    struct lh_session *attach; /* the value is deleted when this session ends */
+    struct lh_session *attach; /* the value is deleted when this session is closed, or lost */
 };
 
 /* Puts or deletes a value. Returns when that is durable and nobody serves the old value any
@@ -204,11 +214,17 @@ int lh_delete(struct lh_cluster *cluster, const char *name, const struct lh_chan
 /* ---- Watching ---- */
 
 struct lh_watch;
+struct lh_lock_holder;
 
 enum lh_watch_kind {
     LH_WATCH_CHANGED, /* a value was put */
     LH_WATCH_REMOVED, /* or deleted */
-    LH_WATCH_RESET    /* changes were missed: forget everything; all that is there follows */
+    LH_WATCH_RESET,   /* changes were missed: forget everything; all that is there follows */
+    /* lh_watch_locks_open(): */
+    LH_WATCH_LOCK_GRANTED,  /* `holder` holds the lock from now on, or held it at the reset */
+    LH_WATCH_LOCK_RELEASED, /* its holder gave it up */
+    LH_WATCH_LOCK_ENDED,    /* by itself, or with its session */
+    LH_WATCH_LOCK_CUT       /* it was cancelled, or is given up: it ends in `left_ms` */
 };
 
 struct lh_watch_event {
@@ -218,14 +234,25 @@ struct lh_watch_event {
     size_t size;
     uint64_t revision; /* of the change; each has its own */
     bool attached;     /* to a session */
+    /* LH_WATCH_LOCK_...: whose lock it is, or was. A session has one lock on a name. Its `token` is
+     * 0 if it ended by itself; `left_ms` is known only of one that is cut. */
+    const struct lh_lock_holder *holder;
 };
 
 /* Watches the values under `prefix` ("" : all) from the revision `from` on; 0: begins with
  * LH_WATCH_RESET and what is there. */
 int lh_watch_open(struct lh_cluster *cluster, const char *prefix, uint64_t from,
     uint64_t timeout_ms, struct lh_watch **watch);
-/* The next event, in the order of revisions; each once, over lost connections and changes of
- * masters.
+/* Watches the locks on names under `prefix` ("" : all): begins with LH_WATCH_RESET and
+ * LH_WATCH_LOCK_GRANTED for each lock that is held, and goes on with what happens to them, in
+ * order. Nothing more is promised: over a lost connection, a change of masters, or if this program
+ * does not keep up, there is another reset, and what happened in between is not told. A new master
+ * knows a lock when its holder is back, a few seconds later; then it is told as granted. To act
+ * only while a lock is held, acquire it: what is told here is over when it arrives. */
+int lh_watch_locks_open(
+    struct lh_cluster *cluster, const char *prefix, uint64_t timeout_ms, struct lh_watch **watch);
+/* The next event. Those of values in the order of revisions; each once, over lost connections and
+ * changes of masters.
  *   DEADLINE_EXCEEDED  none yet; call again */
 int lh_watch_next(struct lh_watch *watch, uint64_t timeout_ms, struct lh_watch_event *event);
 void lh_watch_close(struct lh_watch *watch);

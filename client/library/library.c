@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "finder/finder.h"
+#include "runtime/tls_options.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,6 +19,9 @@
     _Static_assert(LH_ERR_##name == -(number), "leasehold.h and base/error.h differ: " #name);
 LH_ERRORS(X)
 #undef X
+
+/* For how long closing a cluster may wait for a master to hear that nothing is cached. */
+#define LOOKUPS_END_MS 1000u
 
 #define MEMORY_BYTES_DEFAULT (512u << 20)
 
@@ -157,6 +161,7 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_WATCH_OPEN:
     case LH_CALL_WATCH_NEXT:
     case LH_CALL_WATCH_CLOSE:
+    case LH_CALL_LOOKUPS_END:
         break;
     }
     return LH_NO_TIMEOUT;
@@ -304,24 +309,32 @@ static void guard(void *arg, bool on)
 static struct lh_client *create_core(struct lh_cluster *cluster, const char *const *masters,
     size_t count, const struct lh_cluster_options *options)
 {
-    struct lh_client_config config = {
-        .masters = masters, .master_count = count, .guard = guard, .guard_arg = cluster};
+    char host[LH_SHOWN_BYTES], process[LH_SHOWN_BYTES];
+    struct lh_client_config config = {.masters = masters,
+        .master_count = count,
+        .guard = guard,
+        .guard_arg = cluster,
+        .lookups_host = host,
+        .lookups_process = process};
 
+    lh_describe_process(host, process);
     if (getrandom(&config.seed, sizeof config.seed, 0) != (ssize_t)sizeof config.seed)
         return NULL;
     if (options != NULL) {
         config.try_timeout = lh_milliseconds(options->try_timeout_ms);
         config.backoff_max = lh_milliseconds(options->backoff_max_ms);
+        config.lookups_max = options->lookups_max;
     }
     return lh_client_create(&config);
 }
 
-static int start(struct lh_cluster *cluster)
+static int start(struct lh_cluster *cluster, const struct lh_rpc_tls *tls)
 {
-    char why[256];
+    char why[512];
     struct lh_loop_config config = {
         .core = lh_client_core(cluster->core),
         .name = "client",
+        .tls = *tls,
         .on_complete = on_complete,
         .arg = cluster,
     };
@@ -341,6 +354,22 @@ static int start(struct lh_cluster *cluster)
     }
     lh_loop_start(cluster->loop);
     return LH_OK;
+}
+
+/* lh_fail() is told what is wrong. */
+static int start_with(struct lh_cluster *cluster, const struct lh_cluster_options *options)
+{
+    struct lh_tls_options tls = {0};
+    char why[256];
+
+    if (options != NULL)
+        tls = (struct lh_tls_options){.dir = options->tls_dir,
+            .files = {options->tls_ca, options->tls_cert, options->tls_key}};
+    if (!lh_tls_options_take(&tls, why, sizeof why))
+        return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s", why);
+    int error = start(cluster, &tls.files);
+    lh_tls_options_free(&tls);
+    return error;
 }
 
 int lh_cluster_open(
@@ -363,6 +392,7 @@ int lh_cluster_open(
     opened->masters = lh_strdup(masters);
     opened->memory_max = MEMORY_BYTES_DEFAULT;
     if (options != NULL) {
+        opened->looks_up = options->lookups_max > 0;
         if (options->memory_bytes_max > 0)
             opened->memory_max = options->memory_bytes_max;
         opened->on_waiting = options->on_waiting;
@@ -371,7 +401,7 @@ int lh_cluster_open(
     free(addresses);
     free(list);
     int error = opened->core == NULL ? lh_fail(LH_ERR_SYSTEM, "no random numbers to be had")
-                                     : start(opened);
+                                     : start_with(opened, options);
     if (error != LH_OK) {
         lh_client_destroy(opened->core);
         pthread_mutex_destroy(&opened->guard);
@@ -383,10 +413,21 @@ int lh_cluster_open(
     return LH_OK;
 }
 
+/* So that no rename waits for this program. */
+static void end_lookups(struct lh_cluster *cluster)
+{
+    struct lh_lookups_end_call call = {
+        .call.kind = LH_CALL_LOOKUPS_END, .deadline = lh_deadline(LOOKUPS_END_MS)};
+
+    (void)lh_call_wait(cluster, &call.call);
+}
+
 void lh_cluster_close(struct lh_cluster *cluster)
 {
     if (cluster == NULL)
         return;
+    if (cluster->looks_up)
+        end_lookups(cluster);
     lh_loop_stop(cluster->loop);
     (void)lh_loop_wait(cluster->loop, LH_DURATION_FOREVER);
     lh_loop_destroy(cluster->loop);

@@ -38,6 +38,8 @@ struct lh_cluster {
 
     pthread_mutex_t guard; /* of what the core lets other threads read (leases.h) */
 
+    bool looks_up; /* files, under leases (VAL-7) */
+
     char *masters; /* as they were given */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
@@ -69,6 +71,10 @@ void lh_cond_init(pthread_cond_t *cond);
  * zero. False when the time is over. */
 bool lh_cond_wait(
     pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t timeout_ms, struct timespec *begun);
+
+/* sessions.c: what a person sees of this process. Of such a text, and a NUL. */
+#define LH_SHOWN_BYTES 129u
+void lh_describe_process(char host[LH_SHOWN_BYTES], char process[LH_SHOWN_BYTES]);
 
 /* files.c: what asking the master takes. */
 

@@ -117,6 +117,9 @@ static void handle(struct lh_session *s)
     case LH_CLIENT_RESUMED:
         set_state(s, LH_SESSION_ACTIVE);
         break;
+    case LH_CLIENT_EXPIRED:
+        set_state(s, LH_SESSION_EXPIRED);
+        break;
     case LH_CLIENT_LOST:
         set_state(s, LH_SESSION_LOST);
         break;
@@ -170,14 +173,14 @@ void lh_session_event_completed(struct lh_session_event_call *call, int error)
 
 /* ---- Opening and closing. ---- */
 
-#define SHOWN_BYTES 129u /* what a person sees of a session, and a NUL */
-
 /* "4711 backup"; whatever the file is called, the master takes it. */
-static void describe_process(char text[SHOWN_BYTES])
+void lh_describe_process(char host[LH_SHOWN_BYTES], char process[LH_SHOWN_BYTES])
 {
-    int n = snprintf(text, SHOWN_BYTES, "%ld ", (long)getpid());
+    int n = snprintf(process, LH_SHOWN_BYTES, "%ld ", (long)getpid());
 
-    (void)lh_text_show(text + n, SHOWN_BYTES - (size_t)n, program_invocation_short_name);
+    (void)lh_text_show(process + n, LH_SHOWN_BYTES - (size_t)n, program_invocation_short_name);
+    host[0] = host[LH_SHOWN_BYTES - 1] = '\0';
+    (void)gethostname(host, LH_SHOWN_BYTES - 1);
 }
 
 static void init(struct lh_session *s, struct lh_cluster *cluster,
@@ -200,7 +203,7 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
     uint64_t timeout_ms, struct lh_session **session)
 {
     struct lh_session_options o = options == NULL ? (struct lh_session_options){0} : *options;
-    char host[SHOWN_BYTES] = "", process[SHOWN_BYTES], name[SHOWN_BYTES];
+    char host[LH_SHOWN_BYTES], process[LH_SHOWN_BYTES], name[LH_SHOWN_BYTES];
 
     if (cluster == NULL || session == NULL)
         return lh_missing(cluster == NULL ? "cluster" : "session");
@@ -208,8 +211,7 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
         return lh_fail(
             LH_ERR_INVALID_ARGUMENT, "the term is %" PRIu64 " ms; it is at most 60 s", o.term_ms);
     pthread_once(&watched, watch_forks);
-    gethostname(host, sizeof host - 1);
-    describe_process(process);
+    lh_describe_process(host, process);
     (void)lh_text_show(name, sizeof name, program_invocation_short_name);
     struct lh_session_open_call call = {
         .call.kind = LH_CALL_SESSION_OPEN,

@@ -12,6 +12,16 @@ struct lh_m_token_owner {
     bool (*awaited)(const struct lh_master *m);
 };
 
+struct lh_m_lookup_owner {
+    /* VAL-7. A call that came on `link` is to take the path away from its file. False: it may do so
+     * now. True: it was refused, or waits: then `carry_out` is called with it later. */
+    bool (*path_changes)(struct lh_master *m, uint64_t link, const char *path,
+        enum lh_method method, const ProtobufCMessage *request,
+        void (*carry_out)(struct lh_master *m, uint64_t link, const void *request));
+    /* How many sessions may have cached which file has the path; `*changing`: a call waits. */
+    size_t (*caches)(const struct lh_master *m, const char *path, bool *changing);
+};
+
 /* ---- waiters.c */
 
 void lh_m_waiter_closed(struct lh_master *m, uint64_t link);

@@ -349,6 +349,21 @@ static void say_fence(
             tail->motion->grant->lease.version);
 }
 
+/* VAL-7. */
+static void say_lookups(
+    const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_file *f)
+{
+    bool changing;
+    size_t caches = m->lookup_owner->caches(m, f->path, &changing);
+
+    if (changing)
+        lh_m_say(out,
+            "A rename or removal waits until %zu sessions have dropped this path, or are over.",
+            caches);
+    else if (caches > 0)
+        lh_m_say(out, "%zu sessions may open it without asking which file has its path.", caches);
+}
+
 /* True: appends to the file would be ordered. */
 static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_file *f,
     struct lh_m_chunk *tail)
@@ -357,6 +372,8 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
 
     if (f->trashed)
         say_trash(m, out, f);
+    else
+        say_lookups(m, out, f);
     say_fence(out, f, tail);
     if (tail == NULL) {
         lh_m_say(out, "\"%.256s\" has no chunk yet.", f->path);

@@ -10,11 +10,6 @@
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 
-static uint32_t page_size(uint32_t asked, uint32_t preset, uint32_t max)
-{
-    return asked == 0 ? preset : asked < max ? asked : max;
-}
-
 static struct lh_m_file *next_listed(const Leasehold__ListRequest *request, struct lh_m_file *f)
 {
     return request->trash ? RB_NEXT(lh_m_trash, NULL, f) : RB_NEXT(lh_m_paths, NULL, f);
@@ -53,7 +48,7 @@ void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest 
         lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
         return;
     }
-    uint32_t limit = page_size(request->limit, m->config.list_default, m->config.list_max);
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     size_t prefix_size = strlen(request->prefix);
     Leasehold__FileInfo *items = NULL;
     size_t count = 0, capacity = 0;
@@ -113,7 +108,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
     }
     lh_m_file_info(f, &info);
     reply.info = &info;
-    uint32_t limit = page_size(request->limit, m->config.locate_default, m->config.locate_max);
+    uint32_t limit = lh_m_page_size(request->limit, m->config.locate_default, m->config.locate_max);
     struct lh_m_chunk_view *views = lh_alloc_array(limit, sizeof *views);
     Leasehold__ChunkInfo **pointers = lh_alloc_array(limit, sizeof *pointers);
     size_t count = 0;
@@ -174,7 +169,7 @@ void lh_m_list_leases(
     struct lh_master *m, uint64_t link, const Leasehold__ListLeasesRequest *request)
 {
     Leasehold__ListLeasesReply reply = LEASEHOLD__LIST_LEASES_REPLY__INIT;
-    uint32_t limit = page_size(request->limit, m->config.list_default, m->config.list_max);
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     Leasehold__Lease *items = NULL;
     size_t count = 0, capacity = 0;
     struct lh_m_chunk *c = NULL;

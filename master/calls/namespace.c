@@ -137,6 +137,11 @@ void lh_m_stat(struct lh_master *m, uint64_t link, const Leasehold__StatRequest 
     lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
 }
 
+static void rename_later(struct lh_master *m, uint64_t link, const void *request)
+{
+    lh_m_rename(m, link, request);
+}
+
 void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequest *request)
 {
     Leasehold__RenameReply reply = LEASEHOLD__RENAME_REPLY__INIT;
@@ -150,6 +155,9 @@ void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequ
         error = LH_ERR_ALREADY_EXISTS;
         snprintf(text, sizeof text, "\"%.256s\" exists already; remove it first", request->to);
     }
+    if (error == LH_OK && m->lookup_owner->path_changes(
+                              m, link, f->path, LH_METHOD_RENAME, &request->base, rename_later))
+        return; /* VAL-7 */
     if (error == LH_OK) {
         lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" renamed to \"%s\"", f->id, f->path,
             request->to);

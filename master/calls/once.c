@@ -64,23 +64,6 @@ static const char *answered_path(enum lh_method method, const ProtobufCMessage *
 
 /* ---- Answers. */
 
-/* An answer of that method that is a refusal. */
-static void refuse(struct lh_master *m, uint64_t link, enum lh_method method, const char *why)
-{
-    const ProtobufCMessageDescriptor *type = lh_method_info(method)->reply;
-    ProtobufCMessage *reply = lh_alloc(type->sizeof_message);
-    Leasehold__ErrorCode error = lh_m_wire_error(LH_ERR_INVALID_ARGUMENT);
-
-    protobuf_c_message_init(type, reply);
-    memcpy((char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error")->offset,
-        &error, sizeof error);
-    memcpy(
-        (char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error_text")->offset,
-        &why, sizeof why);
-    lh_m_reply(m, link, lh_m_ticket(m, NULL), reply);
-    free(reply);
-}
-
 /* The file that an answer is about; NULL: none. */
 static Leasehold__FileInfo *file_in(enum lh_method method, ProtobufCMessage *reply)
 {
@@ -97,7 +80,8 @@ static void answer_again(struct lh_master *m, uint64_t link, enum lh_method meth
     const char *path = answered_path(method, request);
 
     if (reply == NULL) {
-        refuse(m, link, method, "this call's id is another call's, of another kind");
+        lh_m_refuse(m, link, method, LH_ERR_INVALID_ARGUMENT,
+            "this call's id is another call's, of another kind");
         return;
     }
     Leasehold__FileInfo *info = file_in(method, reply);
@@ -125,7 +109,7 @@ bool lh_m_once_begin(
     if (LH_PLANTED("call-applied-twice"))
         call = NULL, pending = NULL;
     if ((call != NULL && call->request != crc) || (pending != NULL && pending->request != crc)) {
-        refuse(m, link, method,
+        lh_m_refuse(m, link, method, LH_ERR_INVALID_ARGUMENT,
             "this call's id is another call's: draw the client's number at random, and count its "
             "calls");
         return true;

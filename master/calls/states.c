@@ -92,9 +92,7 @@ void lh_m_list_chunks(
     struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request)
 {
     Leasehold__ListChunksReply reply = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
-    uint32_t limit = request->limit == 0                   ? m->config.list_default
-                     : request->limit < m->config.list_max ? request->limit
-                                                           : m->config.list_max;
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     size_t prefix_size = strlen(request->prefix), count = 0, passed = 0;
     char text[LH_TEXT_BYTES];
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);

@@ -110,6 +110,11 @@ static struct lh_m_file *to_remove(const struct lh_master *m,
     return lh_m_file_named(m, request->file, request->path, error, text, text_size);
 }
 
+static void remove_later(struct lh_master *m, uint64_t link, const void *request)
+{
+    lh_m_remove(m, link, request);
+}
+
 void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request)
 {
     Leasehold__RemoveReply reply = LEASEHOLD__REMOVE_REPLY__INIT;
@@ -117,6 +122,10 @@ void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequ
     int error = LH_OK;
     struct lh_m_file *f = to_remove(m, request, &error, text, sizeof text);
 
+    if (f != NULL && !f->trashed &&
+        m->lookup_owner->path_changes(
+            m, link, f->path, LH_METHOD_REMOVE, &request->base, remove_later))
+        return; /* VAL-7 */
     if (f == NULL) {
         reply.error = lh_m_wire_error(error);
         reply.error_text = text;

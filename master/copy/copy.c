@@ -215,7 +215,8 @@ static int prepare(struct lh_copy *c, struct lh_store_copied *result)
             "make-mirror");
     }
     result->to_etcd = c->config.task == LH_REIGN_FILL;
-    if (!lh_etcd_options_take(c->wanted->etcd, etcd, &c->config, c->why, sizeof c->why))
+    if (!lh_etcd_options_take(
+            c->wanted->etcd, &c->wanted->tls, etcd, &c->config, c->why, sizeof c->why))
         return LH_ERR_INVALID_ARGUMENT;
     c->config.id = "leasehold store copy";
     c->config.address = "-";

@@ -28,6 +28,17 @@ void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
     }
 }
 
+uint64_t lh_m_lock_left_ms(const struct lh_master *m, const struct lh_m_name *n)
+{
+    const struct lh_m_locking *g = n->more->locking;
+
+    /* Not each of very many is looked at: no session runs for longer. */
+    if (g != NULL && g->sharers > m->config.names_shown)
+        return lh_duration_ms(m->config.program_term_max);
+    return lh_duration_ms(
+        lh_instant_until(m->now, lh_grantor_free_at(m->leases.engine, lh_m_lock_key(n), m->now)));
+}
+
 static void answer(
     struct lh_master *m, uint64_t link, const struct lh_m_name *n, int error, const char *text)
 {
@@ -36,8 +47,7 @@ static void answer(
     reply.error = lh_m_wire_error(error);
     reply.error_text = (char *)(uintptr_t)text;
     if (error == LH_ERR_LEASE_HELD && n != NULL)
-        reply.left_ms = lh_duration_ms(lh_instant_until(
-            m->now, lh_grantor_free_at(m->leases.engine, lh_m_lock_key(n), m->now)));
+        reply.left_ms = lh_m_lock_left_ms(m, n);
     lh_m_reply(m, link, 1, &reply.base);
 }
 
@@ -53,31 +63,33 @@ static void forget(struct lh_master *m, struct lh_m_cancel *cancel)
     lh_m_lock_touch(m, n);
 }
 
-static bool cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
+void lh_m_lock_cut(
+    struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, const char *why)
 {
     struct lh_lease_info info;
 
     if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
-        return true;
+        return;
     lh_m_note_lock(
         m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CANCELLED, info.version, "by an operator");
     if (LH_PLANTED("cancel-frees-at-once")) {
         int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
         LH_ASSERT(freed == LH_OK);
-        lh_m_say_demand(m, p, n, info.version, true, 0, arg);
-        lh_m_lock_gone(m, n, p);
-        return true;
+        lh_m_say_demand(m, p, n, info.version, true, 0, why);
+        lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
+        return;
     }
     if (!LH_PLANTED("cut-lease-renewed")) {
         int error = lh_light_cut(&m->leases, &p->session.lessee, info.key, LH_INSTANT_NEVER);
         LH_ASSERT(error == LH_OK);
     }
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
     lh_m_say_demand(
-        m, p, n, info.version, true, n->more->locking == NULL ? 0 : n->more->locking->waiting, arg);
-    return true;
+        m, p, n, info.version, true, n->more->locking == NULL ? 0 : n->more->locking->waiting, why);
 }
 
-/* Cuts what is held with that token (0: any). Returns the token, 0: nobody holds it so. */
+/* Cuts what is held with that token (0: any), if many share it a part; the steps that follow do the
+ * rest. Returns the token, 0: nobody holds it so. */
 static uint64_t cut_all(struct lh_master *m, struct lh_m_name *n, uint64_t token, const char *why)
 {
     struct lh_lease_info info;
@@ -87,9 +99,15 @@ static uint64_t cut_all(struct lh_master *m, struct lh_m_name *n, uint64_t token
         return 0;
     LH_MARK("lock-cancelled");
     m->counts.locks_cancelled++;
-    if (info.mode == LH_LEASE_SHARED)
-        n->more->locking->closed = info.version;
-    lh_m_each_holder(m, n, cut, (void *)(uintptr_t)why);
+    if (info.mode == LH_LEASE_EXCLUSIVE) {
+        lh_m_lock_cut(m, n, lh_m_lessee_program(info.context), why);
+        return info.version;
+    }
+    n->more->locking->closed = info.version;
+    lh_m_ask_all(n->more->locking, why);
+    /* No such step follows while sessions are awaited. */
+    size_t work = lh_m_programs_awaited(m) ? SIZE_MAX : m->config.step_work;
+    lh_m_ask_some(m, n->more->locking, &work);
     return info.version;
 }
 

@@ -18,7 +18,7 @@ static void check_locking(const struct lh_master *m, struct lh_m_locking *g)
 {
     struct lh_m_claim *c;
     const struct lh_m_cancel *cancel;
-    size_t waiting = 0, sharers = 0, slots = 0, recallable = 0;
+    size_t waiting = 0, sharers = 0, recallable = 0, holders = 0, held = 0;
 
     RB_FOREACH(c, lh_m_claims_here, &g->claims) {
         bool shares = c->state == LH_M_CLAIM_HELD && c->shared;
@@ -26,13 +26,17 @@ static void check_locking(const struct lh_master *m, struct lh_m_locking *g)
         waiting += c->state == LH_M_CLAIM_WAITS;
         sharers += shares;
         recallable += c->state == LH_M_CLAIM_HELD && c->recallable;
-        LH_ASSERT(!shares || c->slots == 0 || c->slots >= g->slots);
-        slots += shares && c->slots != 0 && c->slots == g->slots;
+        held += c->state == LH_M_CLAIM_HELD;
+        LH_ASSERT((shares && c->slots != 0) == (RB_FIND(lh_m_slotted, &g->slotted, c) == c));
+    }
+    TAILQ_FOREACH(c, &g->holders, turn) {
+        LH_ASSERT(c->state == LH_M_CLAIM_HELD);
+        holders++;
     }
     TAILQ_FOREACH(cancel, &g->cancels, place)
         LH_ASSERT(cancel->locking == g && lh_timer_is_set(&cancel->timer));
-    LH_ASSERT(waiting == g->waiting && sharers == g->sharers && slots == g->slots_count);
-    LH_ASSERT(recallable == g->recallable);
+    LH_ASSERT(waiting == g->waiting && sharers == g->sharers && held == holders);
+    LH_ASSERT(recallable == g->recallable && (!g->asking || g->works));
     LH_ASSERT(!RB_EMPTY(&g->claims) || !TAILQ_EMPTY(&g->cancels));
     /* INV-18: what can be granted is, but for what is left for the next step. */
     c = RB_MIN(lh_m_queue, &g->queue);
@@ -68,4 +72,5 @@ void lh_m_locks_check(const struct lh_master *m)
     }
     LH_ASSERT(held == m->locks.held && waiting == m->locks.waiting && names == m->names.count);
     LH_ASSERT(leases == held + caches);
+    lh_m_lock_watch_check(m);
 }

@@ -21,9 +21,17 @@ int lh_m_compare_numbers(const struct lh_m_claim *a, const struct lh_m_claim *b)
     return lh_m_compare_programs(a->program, b->program);
 }
 
+int lh_m_compare_slots(const struct lh_m_claim *a, const struct lh_m_claim *b)
+{
+    if (a->slots != b->slots)
+        return a->slots < b->slots ? -1 : 1;
+    return lh_m_compare_programs(a->program, b->program);
+}
+
 RB_GENERATE(lh_m_claims, lh_m_claim, by_id, lh_m_compare_ids)
 RB_GENERATE(lh_m_claims_here, lh_m_claim, by_program, lh_m_compare_holders)
 RB_GENERATE(lh_m_queue, lh_m_claim, by_number, lh_m_compare_numbers)
+RB_GENERATE(lh_m_slotted, lh_m_claim, by_slots, lh_m_compare_slots)
 
 static void recall_again(void *core, struct lh_timer *timer)
 {
@@ -43,6 +51,8 @@ struct lh_m_locking *lh_m_locking_get(struct lh_master *m, struct lh_m_name *n)
     g->name = n;
     RB_INIT(&g->claims);
     RB_INIT(&g->queue);
+    RB_INIT(&g->slotted);
+    TAILQ_INIT(&g->holders);
     TAILQ_INIT(&g->cancels);
     g->recall_timer.fire = recall_again;
     lh_m_name_more(n)->locking = g;
@@ -78,7 +88,6 @@ struct lh_m_claim *lh_m_claim_new(struct lh_master *m, struct lh_m_name *n, stru
     c->info_size = (uint16_t)info->len;
     if (info->len > 0)
         memcpy(c->info, info->data, info->len);
-    c->state = LH_M_CLAIM_HELD; /* until it is said that it waits; it is in no count yet */
     RB_INSERT(lh_m_claims_here, &c->locking->claims, c);
     return c;
 }
@@ -116,42 +125,28 @@ static void waits_no_longer(struct lh_master *m, struct lh_m_claim *c)
     lh_m_program_settle(m, c->program);
 }
 
-/* The least number of slots that a sharer has named, without a walk over sharers while others have
- * named the same. */
-static void slots_add(struct lh_m_locking *g, uint32_t slots)
-{
-    if (slots == 0)
-        return;
-    if (g->slots_count == 0 || slots < g->slots) {
-        g->slots = slots;
-        g->slots_count = 0;
-    }
-    g->slots_count += slots == g->slots;
-}
-
-static void slots_remove(struct lh_m_locking *g, uint32_t slots)
-{
-    struct lh_m_claim *c;
-
-    if (slots == 0 || slots != g->slots || --g->slots_count > 0 || g->sharers == 0)
-        return;
-    RB_FOREACH(c, lh_m_claims_here, &g->claims) {
-        if (c->state == LH_M_CLAIM_HELD && c->shared)
-            slots_add(g, c->slots);
-    }
-}
-
 void lh_m_claim_holds(struct lh_master *m, struct lh_m_claim *c)
 {
     if (c->state == LH_M_CLAIM_WAITS)
         waits_no_longer(m, c);
     c->state = LH_M_CLAIM_HELD;
     c->since = m->now;
+    TAILQ_INSERT_TAIL(&c->locking->holders, c, turn);
     c->locking->recallable += c->recallable;
-    if (c->shared) {
-        c->locking->sharers++;
-        slots_add(c->locking, c->slots);
-    }
+    c->locking->sharers += c->shared;
+    if (c->slots != 0)
+        RB_INSERT(lh_m_slotted, &c->locking->slotted, c);
+}
+
+static void holds_no_longer(struct lh_m_claim *c)
+{
+    struct lh_m_locking *g = c->locking;
+
+    TAILQ_REMOVE(&g->holders, c, turn);
+    g->recallable -= c->recallable;
+    g->sharers -= c->shared;
+    if (c->slots != 0)
+        RB_REMOVE(lh_m_slotted, &g->slotted, c);
 }
 
 void lh_m_claim_free(struct lh_master *m, struct lh_m_claim *c)
@@ -159,14 +154,10 @@ void lh_m_claim_free(struct lh_master *m, struct lh_m_claim *c)
     struct lh_m_locking *g = c->locking;
 
     RB_REMOVE(lh_m_claims_here, &g->claims, c);
-    if (c->state == LH_M_CLAIM_WAITS) {
+    if (c->state == LH_M_CLAIM_WAITS)
         waits_no_longer(m, c);
-    } else {
-        g->recallable -= c->recallable;
-        g->sharers -= c->shared;
-        if (c->shared)
-            slots_remove(g, c->slots);
-    }
+    else if (c->state == LH_M_CLAIM_HELD)
+        holds_no_longer(c);
     free(c);
 }
 
@@ -181,6 +172,7 @@ static void settle(struct lh_master *m, struct lh_m_name *n)
         if (g->works)
             TAILQ_REMOVE(&m->locks.work, g, work_link);
         lh_timer_unset(&m->timers, &g->recall_timer);
+        free(g->why);
         free(g);
         lh_m_name_more(n)->locking = NULL;
     }
@@ -190,8 +182,9 @@ static void settle(struct lh_master *m, struct lh_m_name *n)
 void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n)
 {
     struct lh_m_locking *g = n->more->locking;
+    bool cuts = g != NULL && g->cutting && !TAILQ_EMPTY(&g->holders);
 
-    if (g == NULL || (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels))) {
+    if (g == NULL || (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels) && !cuts)) {
         settle(m, n);
     } else if (!g->works) {
         g->works = true;

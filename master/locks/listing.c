@@ -21,6 +21,8 @@ struct view {
 struct listing {
     struct view *views;
     size_t count, capacity, bytes;
+    uint32_t *seen; /* numbers of the names that were looked at */
+    size_t seen_count, seen_capacity;
 };
 
 static uint64_t ms_since(const struct lh_master *m, struct lh_instant then)
@@ -213,6 +215,8 @@ static bool add_name(struct lh_master *m, struct listing *l, struct lh_m_name *n
     const Leasehold__ListNamesRequest *request)
 {
     LH_GROW(l->views, l->capacity, l->count + 1);
+    LH_GROW(l->seen, l->seen_capacity, l->seen_count + 1);
+    l->seen[l->seen_count++] = n->number;
     l->bytes += view_name(m, n, request, &l->views[l->count]) + 8;
     if (l->bytes > LISTED_ROOM && l->count > 0) {
         view_free(&l->views[l->count]);
@@ -220,6 +224,14 @@ static bool add_name(struct lh_master *m, struct listing *l, struct lh_m_name *n
     }
     l->count++;
     return true;
+}
+
+/* Looking at who holds a name may have found that nobody does any more. */
+static void settle(struct lh_master *m, struct listing *l)
+{
+    for (size_t i = 0; i < l->seen_count; i++)
+        lh_m_lock_touch(m, lh_m_name_by_number(m, l->seen[i]));
+    free(l->seen);
 }
 
 static void reply_with(
@@ -245,7 +257,7 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
     Leasehold__ListNamesReply reply = LEASEHOLD__LIST_NAMES_REPLY__INIT;
     struct listing l = {0};
     char text[LH_TEXT_BYTES];
-    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     size_t prefix_size = strlen(request->prefix);
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);
 
@@ -257,9 +269,9 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
         lh_m_reply(m, link, 1, &reply.base);
         return;
     }
-    limit = limit < m->config.list_max ? limit : m->config.list_max;
     for (struct lh_m_name *n = first_of(m, request);
-         n != NULL && strncmp(n->text, request->prefix, prefix_size) == 0;
+         n != NULL && !lh_m_is_lookup(n->text) && /* these come last */
+         strncmp(n->text, request->prefix, prefix_size) == 0;
          n = request->exact ? NULL : lh_m_name_next(n)) {
         if (l.count == limit || !add_name(m, &l, n, request)) {
             reply.more = true;
@@ -271,4 +283,5 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
         reply.error_text = "nobody uses this name now: it has no lock and no value";
     }
     reply_with(m, link, &l, &reply);
+    settle(m, &l);
 }

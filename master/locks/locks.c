@@ -65,11 +65,13 @@ void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct
 
 /* ---- Ends. */
 
-void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p)
+void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    Leasehold__LockEventKind how, uint64_t token)
 {
     struct lh_m_claim *c = lh_m_claim_of(n, p);
 
     LH_ASSERT(n->leases > 0 && p->locks > 0);
+    lh_m_lock_happened(m, n, p, how, token);
     n->leases--;
     p->locks--;
     m->locks.held--;
@@ -90,7 +92,7 @@ static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
     m->counts.locks_expired++;
     lh_m_note_lock(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED, 0,
         lh_m_lessee_program(lessee)->closed ? "its session was closed" : NULL);
-    lh_m_lock_gone(m, n, lh_m_lessee_program(lessee));
+    lh_m_lock_gone(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, 0);
 }
 
 const struct lh_light_owner lh_m_lock_leases = {.ended = expired};
@@ -112,7 +114,7 @@ void lh_m_lock_release(
     }
     m->counts.locks_released++;
     lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, release->token, NULL);
-    lh_m_lock_gone(m, n, p);
+    lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_RELEASED, release->token);
 }
 
 void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id)
@@ -160,20 +162,23 @@ static bool is_free_for(
     if (!shared || info.mode != LH_LEASE_SHARED || g == NULL || g->closed == info.version)
         return false;
     *token = info.version;
+    const struct lh_m_claim *least = RB_MIN(lh_m_slotted, (struct lh_m_slotted *)&g->slotted);
     return g->sharers < m->config.sharers_max && (slots == 0 || g->sharers < slots) &&
-           (g->slots_count == 0 || g->sharers < g->slots);
+           (least == NULL || g->sharers < least->slots);
 }
 
-void lh_m_lock_taken(
-    struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, struct lh_m_claim *c)
+void lh_m_lock_taken(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    struct lh_m_claim *c, uint64_t token)
 {
     n->leases++;
     p->locks++;
     m->locks.held++;
     n->held_since = (uint32_t)(m->now.ns / 1000000000u);
+    if (c != NULL)
+        lh_m_claim_holds(m, c);
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED, token);
     if (c == NULL)
         return;
-    lh_m_claim_holds(m, c);
     c->locking->recalled_for = 0;
     if (!c->shared && !c->recallable && c->info_size == 0)
         lh_m_claim_free(m, c); /* the engine knows all of it */
@@ -189,12 +194,30 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         lh_light_grant(&m->leases, &p->session.lessee, lh_m_lock_key(n), token,
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
-    lh_m_lock_taken(m, n, p, c);
+    lh_m_lock_taken(m, n, p, c, token);
     m->counts.locks_granted++;
     lh_m_note_lock(
         m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
     lh_m_say_granted(m, p, id, token);
     return true;
+}
+
+int lh_m_lock_room(
+    const struct lh_master *m, const struct lh_m_program *p, char *text, size_t text_size)
+{
+    const struct lh_master_config *config = &m->config;
+
+    if (p->locks + p->caches + p->request_count >= config->program_locks_max)
+        snprintf(text, text_size,
+            "this session has %" PRIu32
+            " locks, requests and cached values, the most that a session may have",
+            config->program_locks_max);
+    else if (m->locks.waiting >= config->waits_max)
+        snprintf(text, text_size, "%" PRIu32 " requests for locks wait in all, the most that may",
+            config->waits_max);
+    else
+        return LH_OK;
+    return LH_ERR_NO_MEMORY;
 }
 
 /* What is wrong with the request; LH_OK: nothing. */
@@ -214,13 +237,13 @@ static int check(struct lh_master *m, const struct lh_m_program *p, const Leaseh
         error = LH_ERR_TOO_LARGE;
         snprintf(text, text_size, "what is said of a lock has %zu bytes; at most %u are allowed",
             a->info.len, LH_M_INFO_BYTES_MAX);
-    } else if (p->locks + p->caches + p->request_count >= m->config.program_locks_max ||
-               lh_grantor_lease_count(m->leases.engine) >= m->config.locks_max ||
-               m->locks.waiting >= m->config.waits_max) {
+    } else if (lh_grantor_lease_count(m->leases.engine) >= m->config.locks_max) {
         error = LH_ERR_NO_MEMORY;
-        snprintf(text, text_size, "there are too many locks or requests");
+        snprintf(text, text_size,
+            "there are %" PRIu32 " locks and cached values in all, the most that there may be",
+            m->config.locks_max);
     } else {
-        return LH_OK;
+        return lh_m_lock_room(m, p, text, text_size);
     }
     return error;
 }
@@ -236,8 +259,7 @@ static void refuse_held(struct lh_master *m, struct lh_m_program *p, const Lease
     refused.error = lh_m_wire_error(LH_ERR_LEASE_HELD);
     refused.text = lh_m_programs_awaited(m) ? "sessions of before this master's start are awaited"
                                             : "somebody else has the lock, or waits for it";
-    refused.left_ms = lh_duration_ms(
-        lh_instant_until(m->now, lh_grantor_free_at(m->leases.engine, lh_m_lock_key(n), m->now)));
+    refused.left_ms = lh_m_lock_left_ms(m, n);
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED;
     answer.refused = &refused;
     lh_m_say_answer(m, p, &answer);
@@ -265,10 +287,8 @@ static bool take_at_once(
         c = lh_m_claim_new(m, n, p, shared, a->slots, a->recallable, &a->info);
     if (give(m, n, p, shared, tenure, a->id, c))
         return true;
-    if (c != NULL) {
-        c->shared = c->recallable = false; /* it was never counted */
+    if (c != NULL)
         lh_m_claim_free(m, c);
-    }
     return false;
 }
 
@@ -314,7 +334,7 @@ void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leaseh
     lh_m_lock_touch(m, n);
 }
 
-/* Whoever can be granted is, in order; the first one that cannot has the holders asked. False:
+/* Whoever can be granted is, in order; for the first one that cannot the holders are asked. False:
  * there is more to do. */
 static bool advance(struct lh_master *m, struct lh_m_locking *g, size_t *work)
 {
@@ -336,9 +356,11 @@ static bool advance(struct lh_master *m, struct lh_m_locking *g, size_t *work)
             break;
         LH_MARK("lock-handed-over");
     }
+    if (!lh_m_ask_some(m, g, work))
+        return false;
     if (c != NULL && !lh_m_programs_awaited(m))
         lh_m_recall_for(m, g);
-    return true;
+    return lh_m_ask_some(m, g, work);
 }
 
 static void go_on(void *core, struct lh_timer *timer)
@@ -361,14 +383,16 @@ void lh_m_locks_step(struct lh_master *m)
         lh_m_cancels_look(m, g);
         bool done = advance(m, g, &work);
         m->locks.in_hand = NULL;
-        if (!done)
-            break;
         TAILQ_REMOVE(&m->locks.work, g, work_link);
+        if (!done) { /* after the others */
+            TAILQ_INSERT_TAIL(&m->locks.work, g, work_link);
+            continue;
+        }
         g->works = false;
         if (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels))
             lh_m_lock_touch(m, n);
     }
-    if (g != NULL)
+    if (!TAILQ_EMPTY(&m->locks.work))
         lh_timer_set(&m->timers, &m->locks.work_timer, m->now);
 }
 
@@ -448,6 +472,7 @@ void lh_m_locks_deinit(struct lh_master *m)
             RB_REMOVE(lh_m_claims_here, &g->claims, c);
             free(c);
         }
+        free(g == NULL ? NULL : g->why);
         free(g);
     }
 }

@@ -1,4 +1,5 @@
 /* Asking holders for their locks, and what they answer (NL-4). */
+#include "base/alloc.h"
 #include "lease/term.h"
 #include "master/locks/internal.h"
 #include "master/tables/answers.h"
@@ -24,7 +25,7 @@ static bool is_to_be_asked(const struct lh_master *m, const struct lh_m_claim *c
 {
     struct lh_lease_info info;
 
-    if (c->state != LH_M_CLAIM_HELD || !c->recallable || c->program->out.held ||
+    if (!c->recallable || c->program->out.held ||
         !lh_light_find(
             &m->leases, &c->program->session.lessee, lh_m_lock_key(c->locking->name), &info) ||
         info.own_end.ns != UINT64_MAX)
@@ -33,16 +34,65 @@ static bool is_to_be_asked(const struct lh_master *m, const struct lh_m_claim *c
     return true;
 }
 
+static void ask(struct lh_master *m, struct lh_m_locking *g, struct lh_m_claim *c)
+{
+    uint64_t token;
+
+    if (!is_to_be_asked(m, c, &token))
+        return;
+    LH_MARK("lock-recalled");
+    c->recalled = true;
+    c->refused = false;
+    c->recalled_at = g->recalled_at = m->now;
+    m->counts.locks_recalled++;
+    lh_m_note_lock(
+        m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token, NULL);
+    lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
+}
+
+void lh_m_ask_all(struct lh_m_locking *g, const char *why)
+{
+    g->round++;
+    g->asking = true;
+    if (why == NULL)
+        return;
+    g->cutting = true;
+    free(g->why);
+    g->why = lh_strdup(why);
+}
+
+bool lh_m_ask_some(struct lh_master *m, struct lh_m_locking *g, size_t *work)
+{
+    struct lh_m_claim *c;
+
+    while (g->asking) {
+        c = TAILQ_FIRST(&g->holders);
+        if (c == NULL || c->round == g->round || (RB_EMPTY(&g->queue) && !g->cutting)) {
+            g->asking = g->cutting = false;
+            break;
+        }
+        if (*work == 0)
+            return false;
+        c->round = g->round;
+        TAILQ_REMOVE(&g->holders, c, turn);
+        TAILQ_INSERT_TAIL(&g->holders, c, turn);
+        --*work;
+        if (g->cutting)
+            lh_m_lock_cut(m, g->name, c->program, g->why);
+        else
+            ask(m, g, c);
+    }
+    return true;
+}
+
 /* On the first conflict, and again when another request is the first that waits: not more often
  * than `recall_pause`, since a holder may have reason to keep its lock. */
 void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
 {
     const struct lh_m_claim *head = RB_MIN(lh_m_queue, &g->queue);
-    struct lh_m_claim *c;
-    uint64_t token;
 
     /* Thousands may wait: who holds is not looked for in vain at each release. */
-    if (g->recallable == 0 || head->number == g->recalled_for ||
+    if (g->recallable == 0 || g->asking || head->number == g->recalled_for ||
         lh_m_policy_of(m, g->name->text)->no_recall)
         return;
     struct lh_instant next = lh_instant_add(g->recalled_at, m->config.recall_pause);
@@ -51,18 +101,7 @@ void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
         return;
     }
     g->recalled_for = head->number;
-    RB_FOREACH(c, lh_m_claims_here, &g->claims) {
-        if (!is_to_be_asked(m, c, &token))
-            continue;
-        LH_MARK("lock-recalled");
-        c->recalled = true;
-        c->refused = false;
-        c->recalled_at = g->recalled_at = m->now;
-        m->counts.locks_recalled++;
-        lh_m_note_lock(
-            m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token, NULL);
-        lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
-    }
+    lh_m_ask_all(g, NULL);
 }
 
 void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehold__Yield *yield)
@@ -95,4 +134,5 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
     int error = lh_light_cut(&m->leases, &p->session.lessee, lh_m_lock_key(n),
         lh_term_grantor_end(m->now, wait)); /* TIME-4 */
     LH_ASSERT(error == LH_OK);
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
 }

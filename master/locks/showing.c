@@ -42,7 +42,7 @@ static bool overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_prog
     lh_m_say_demand(m, p, n, info.version, true, 0, "another session has a later lock on the name");
     lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_ENDED, info.version,
         "another session has a later lock on the name");
-    lh_m_lock_gone(m, n, p);
+    lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
     return true;
 }
 
@@ -81,7 +81,7 @@ static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__S
         c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
     LH_MARK("lock-continued-after-restart");
     lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED, lock->token, NULL);
-    lh_m_lock_taken(s->m, n, s->p, c);
+    lh_m_lock_taken(s->m, n, s->p, c, lock->token);
     return true;
 }
 
@@ -91,6 +91,8 @@ static void cut(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLo
     struct lh_master *m = s->m;
     struct lh_lease_info info;
 
+    bool known = lh_light_find(&m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info) &&
+                 info.own_end.ns != UINT64_MAX;
     if (lock->ends && !LH_PLANTED("cut-lease-renewed")) {
         struct lh_duration wait =
             lh_term_for_grantor(lh_nanoseconds(lock->left_ns), m->config.drift_ppm);
@@ -99,8 +101,11 @@ static void cut(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLo
         LH_ASSERT(error == LH_OK);
     }
     if (lh_light_find(&m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info) &&
-        info.own_end.ns != UINT64_MAX)
+        info.own_end.ns != UINT64_MAX) {
         say_cut(s, lock->name);
+        if (!known)
+            lh_m_lock_happened(m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
+    }
 }
 
 static void show_lock(struct showing *s, const Leasehold__ShownLock *lock)
@@ -166,7 +171,7 @@ static void free_unshown(struct showing *s)
             continue;
         lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_ENDED, ids[i + 1],
             "its holder does not show it");
-        lh_m_lock_gone(s->m, n, s->p);
+        lh_m_lock_gone(s->m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, ids[i + 1]);
     }
     free(ids);
 }
@@ -182,13 +187,6 @@ static bool was_given(const struct lh_master *m, uint64_t number)
                               (number >> REIGN_SHIFT == m->term && counter <= m->locks.queued));
 }
 
-/* What was not sent yet when the stream broke is shown, too: so the bounds are those of asking. */
-static bool is_room(const struct lh_master *m, const struct lh_m_program *p)
-{
-    return p->locks + p->caches + p->request_count < m->config.program_locks_max &&
-           m->locks.waiting < m->config.waits_max;
-}
-
 static bool has_or_waits(
     const struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p)
 {
@@ -198,22 +196,27 @@ static bool has_or_waits(
            lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info);
 }
 
-/* A request that waited goes on waiting, in the order of its number (NL-1). */
+/* A request that this master has goes on waiting, at its place (NL-1). */
+static bool goes_on_waiting(struct showing *s, const Leasehold__Acquire *a)
+{
+    struct lh_m_claim *c = lh_m_claim_by_id(s->p, a->id);
+    bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
+
+    if (c == NULL || c->kept || c->shared != shared || strcmp(c->locking->name->text, a->name) != 0)
+        return false;
+    c->kept = true;
+    if (a->queued != c->number)
+        lh_m_say_queued(s->m, s->p, c->id, c->number, c->locking->waiting - 1);
+    return true;
+}
+
+/* One that it does not have waits from now on, in the order of its number if it has one. */
 static void show_request(struct showing *s, const Leasehold__Acquire *a)
 {
     struct lh_master *m = s->m;
     char text[LH_TEXT_BYTES];
-    bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
-    struct lh_m_claim *c = lh_m_claim_by_id(s->p, a->id);
 
-    if (c != NULL && !c->kept && c->shared == shared &&
-        strcmp(c->locking->name->text, a->name) == 0) {
-        c->kept = true;
-        if (a->queued != c->number)
-            lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
-        return;
-    }
-    if (a->id == 0 || c != NULL || a->info.len > LH_M_INFO_BYTES_MAX ||
+    if (a->id == 0 || lh_m_claim_by_id(s->p, a->id) != NULL || a->info.len > LH_M_INFO_BYTES_MAX ||
         lh_m_name_check(a->name, text, sizeof text) != LH_OK) {
         lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_INVALID_ARGUMENT,
             "a request that was shown makes no sense");
@@ -226,19 +229,31 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
         lh_m_lock_touch(m, n);
         return;
     }
-    if (!is_room(m, s->p)) {
-        lh_m_say_refused(
-            m, s->p, a->id, a->name, LH_ERR_NO_MEMORY, "there are too many locks or requests");
+    /* What was not sent yet when the stream broke is shown, too: the bounds are those of asking. */
+    if (lh_m_lock_room(m, s->p, text, sizeof text) != LH_OK) {
+        lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_NO_MEMORY, text);
         lh_m_lock_touch(m, n);
         return;
     }
     LH_MARK("request-shown-again");
-    c = lh_m_claim_new(m, n, s->p, shared, a->slots, a->recallable, &a->info);
-    c->kept = true;
+    struct lh_m_claim *c = lh_m_claim_new(
+        m, n, s->p, a->mode == LEASEHOLD__LOCK_MODE__SHARED, a->slots, a->recallable, &a->info);
     lh_m_claim_waits(m, c, a->id,
         was_given(m, a->queued) ? a->queued : m->term << REIGN_SHIFT | ++m->locks.queued);
     if (c->number != a->queued)
         lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
+}
+
+/* ACC-3: as if it were asked now. */
+static bool may_wait(struct showing *s, const Leasehold__Acquire *a)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (s->p->identity == NULL ||
+        lh_m_access_name(s->m, s->p->identity, LH_RIGHT_WRITE, a->name, false, text) == LH_OK)
+        return true;
+    lh_m_say_refused(s->m, s->p, a->id, a->name, LH_ERR_PERMISSION, text);
+    return false;
 }
 
 static void drop_unshown_requests(struct showing *s)
@@ -273,9 +288,19 @@ void lh_m_requests_shown(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Show *const *pieces, size_t count)
 {
     struct showing s = {.m = m, .p = p};
+    const Leasehold__Acquire **others = NULL;
+    size_t other_count = 0, capacity = 0;
 
     for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < pieces[i]->n_waiting; j++)
-            show_request(&s, pieces[i]->waiting[j]);
+        for (size_t j = 0; j < pieces[i]->n_waiting; j++) {
+            if (!may_wait(&s, pieces[i]->waiting[j]) || goes_on_waiting(&s, pieces[i]->waiting[j]))
+                continue;
+            LH_GROW(others, capacity, other_count + 1);
+            others[other_count++] = pieces[i]->waiting[j];
+        }
+    /* First: a program may ask again for what it has withdrawn. */
     drop_unshown_requests(&s);
+    for (size_t i = 0; i < other_count; i++)
+        show_request(&s, others[i]);
+    free(others);
 }

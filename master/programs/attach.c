@@ -80,7 +80,8 @@ static int check(const Leasehold__Attach *a, char *text, size_t text_size)
     return LH_OK;
 }
 
-static struct lh_m_program *begin(struct lh_master *m, const Leasehold__Attach *a)
+static struct lh_m_program *begin(
+    struct lh_master *m, const struct lh_m_link *l, const Leasehold__Attach *a)
 {
     struct lh_duration term =
         a->term_ms == 0 ? m->config.program_term : lh_milliseconds(a->term_ms);
@@ -89,6 +90,9 @@ static struct lh_m_program *begin(struct lh_master *m, const Leasehold__Attach *
     term = lh_duration_min(term, m->config.program_term_max);
     struct lh_m_program *p =
         lh_m_program_new(m, a->session.data, term, a->host, a->process, a->label);
+    p->lookups = a->lookups;
+    if (l->identity != NULL)
+        p->identity = lh_strdup(l->identity);
     lh_m_dirty_program(m, p);
     lh_lessee_open(&m->leases, &p->session.lessee, term);
     p->session.number++;
@@ -126,7 +130,7 @@ static bool goes_on(const struct lh_master *m, const struct lh_m_program *p)
 
 void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__Attach *a)
 {
-    char text[LH_TEXT_BYTES];
+    char text[LH_TEXT_BYTES], refusal[LH_ACCESS_TEXT_MAX];
     int error = check(a, text, sizeof text);
 
     if (error != LH_OK) {
@@ -136,6 +140,15 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
     struct lh_m_program *p = lh_m_program_find(m, a->session.data);
     if (p == NULL ? !a->opens : !goes_on(m, p)) {
         lh_m_refuse_unknown(m, l);
+        return;
+    }
+    if (p != NULL && p->identity == NULL && l->identity != NULL) {
+        lh_m_refuse_unknown(m, l); /* opened where nobody had a certificate: nobody's */
+        return;
+    }
+    if (p != NULL && p->identity != NULL &&
+        lh_m_access_session(m, l->identity, p->identity, refusal) != LH_OK) {
+        refuse(m, l, LH_ERR_PERMISSION, refusal);
         return;
     }
     if (p == NULL && m->programs.count >= m->config.programs_max) {
@@ -148,7 +161,7 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
         return;
     }
     if (p == NULL)
-        p = begin(m, a);
+        p = begin(m, l, a);
     else
         LH_MARK("program-attached-again");
     m->counts.programs_attached++;

@@ -18,5 +18,7 @@ void lh_m_showing_free(void *pieces);
 
 /* ---- programs.c */
 
+/* It is back, or over: what it may have cached of files is known (VAL-7). */
+void lh_m_program_heard(struct lh_master *m, struct lh_m_program *p);
 /* The last session on record may be back or over. */
 void lh_m_programs_look(struct lh_master *m);

@@ -33,8 +33,6 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
 
     if (!p->back) {
         LH_MARK("beat-before-shown");
-        if (LH_PLANTED("session-renewed-before-shown"))
-            answer_beat(m, p, beat->stamp);
         return; /* PS-2 */
     }
     if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {
@@ -56,6 +54,26 @@ static void refuse_values(
     struct lh_master *m, struct lh_m_program *p, uint64_t id, const char *name)
 {
     lh_m_say_refused(m, p, id, name, LH_ERR_UNIMPLEMENTED, "this master has no values");
+}
+
+/* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
+ * needs no right, nor does the revision of a prefix: each read under it does. */
+static bool may(struct lh_master *m, struct lh_m_program *p, const struct lh_m_link *l,
+    const Leasehold__LeaseOp *op)
+{
+    bool acquires = op->op_case == LEASEHOLD__LEASE_OP__OP_ACQUIRE;
+    bool reads = op->op_case == LEASEHOLD__LEASE_OP__OP_READ;
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (l->identity == NULL || !(acquires || reads))
+        return true;
+    const char *name = acquires ? op->acquire->name : op->read->name;
+    uint64_t id = acquires ? op->acquire->id : op->read->id;
+    if (lh_m_access_name(
+            m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, false, text) == LH_OK)
+        return true;
+    lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
+    return false;
 }
 
 static void operate(struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseOp *op)
@@ -113,8 +131,15 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
         lh_m_refuse_unknown(m, l);
         return;
     }
-    for (size_t i = 0; i < ops->n_ops; i++)
-        operate(m, p, ops->ops[i]);
+    for (size_t i = 0; i < ops->n_ops; i++) {
+        if (lh_m_takes_too_little(m, p)) {
+            lh_m_end_stream(m, l, LH_ERR_NO_MEMORY,
+                "too much has not been taken by programs, and this one has not taken its share");
+            return;
+        }
+        if (may(m, p, l, ops->ops[i]))
+            operate(m, p, ops->ops[i]);
+    }
 }
 
 /* PS-1. Its locks and values follow in the next steps, as if it had run out. */
@@ -205,6 +230,7 @@ static void run_out(void *core, struct lh_lessee *lessee)
     if (l != NULL)
         lh_m_end_stream(m, l, LH_ERR_UNKNOWN_SESSION, "the session is over");
     lh_m_program_over(m, p);
+    lh_m_program_heard(m, p);
     lh_m_locks_session_over(m, p);
     if (m->values_owner != NULL)
         m->values_owner->session_over(m, p);
@@ -222,6 +248,17 @@ const struct lh_m_session_kind lh_m_programs = {
     .stream_ended = stream_ended,
     .forget_pieces = lh_m_showing_free,
 };
+
+/* VAL-7. All is known of what it has cached. */
+void lh_m_program_heard(struct lh_master *m, struct lh_m_program *p)
+{
+    if (!p->awaited_for_lookups)
+        return;
+    p->awaited_for_lookups = false;
+    m->programs.lookups_away--;
+    if (m->programs.lookups_away == 0 && m->values_owner != NULL)
+        m->values_owner->all_back(m);
+}
 
 void lh_m_programs_look(struct lh_master *m)
 {
@@ -245,6 +282,8 @@ void lh_m_programs_start(struct lh_master *m)
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         p->parked = true;
         p->ticket = m->commit.next_ticket; /* of this reign */
+        p->awaited_for_lookups = p->lookups;
+        m->programs.lookups_away += p->lookups;
         lh_lessee_restore(&m->leases, &p->session.lessee, p->term);
     }
     if (m->values_owner != NULL)
@@ -326,7 +365,7 @@ void lh_m_list_sessions(
     struct lh_master *m, uint64_t link, const Leasehold__ListSessionsRequest *request)
 {
     Leasehold__ListSessionsReply reply = LEASEHOLD__LIST_SESSIONS_REPLY__INIT;
-    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     Leasehold__ProgramInfo *items, **pointers;
     size_t count = 0, bytes = 0;
 
@@ -336,7 +375,6 @@ void lh_m_list_sessions(
         lh_m_reply(m, link, 1, &reply.base);
         return;
     }
-    limit = limit < m->config.list_max ? limit : m->config.list_max;
     items = lh_alloc_array((size_t)limit + 1, sizeof *items);
     pointers = lh_alloc_array((size_t)limit + 1, sizeof *pointers);
     for (struct lh_m_program *p = first_of(m, request); p != NULL;

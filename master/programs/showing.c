@@ -68,13 +68,38 @@ static bool renew(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
     return true;
 }
 
+/* ACC-3: what it may not ask for any more it cannot go on with, either. */
+static bool may_have(struct lh_master *m, const struct lh_m_link *l,
+    const Leasehold__Show *const *pieces, size_t count, char *text)
+{
+    int error = LH_OK;
+
+    if (l->identity == NULL)
+        return true;
+    for (size_t i = 0; i < count && error == LH_OK; i++) {
+        const Leasehold__Show *s = pieces[i];
+        for (size_t j = 0; j < s->n_locks && error == LH_OK; j++)
+            error =
+                lh_m_access_name(m, l->identity, LH_RIGHT_WRITE, s->locks[j]->name, false, text);
+        for (size_t j = 0; j < s->n_values && error == LH_OK; j++)
+            error =
+                lh_m_access_name(m, l->identity, LH_RIGHT_READ, s->values[j]->name, false, text);
+    }
+    return error == LH_OK;
+}
+
 static void whole(
     struct lh_master *m, struct lh_m_link *l, const Leasehold__Show *const *pieces, size_t count)
 {
     struct lh_m_program *p = lh_m_session_program(l->session);
     Leasehold__LeaseSessionReply reply = LEASEHOLD__LEASE_SESSION_REPLY__INIT;
     Leasehold__Shown shown = LEASEHOLD__SHOWN__INIT;
+    char text[LH_ACCESS_TEXT_MAX];
 
+    if (!may_have(m, l, pieces, count, text)) {
+        lh_m_end_stream(m, l, LH_ERR_PERMISSION, text);
+        return;
+    }
     shown.stamp = pieces[count - 1]->stamp;
     if (!renew(m, p, shown.stamp)) {
         lh_m_refuse_unknown(m, l);
@@ -86,6 +111,7 @@ static void whole(
         m->values_owner->shown(m, p, pieces, count, &shown);
     lh_lessee_registered(&m->leases, &p->session.lessee, (struct lh_lease_process){0});
     p->back = true;
+    lh_m_program_heard(m, p);
     reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN;
     reply.shown = &shown;
     lh_m_say_reply(m, p, &reply);

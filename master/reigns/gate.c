@@ -25,6 +25,7 @@ static void waiting_free(struct lh_reigns *r, struct lh_r_waiting *w)
     r->gate.bytes -= w->message.size;
     lh_buf_clear(&w->message);
     free(w->text);
+    free(w->identity);
     free(w);
 }
 
@@ -143,6 +144,7 @@ static void put_off(struct lh_reigns *r, const struct lh_input *in, struct lh_r_
     w->method = in->method;
     w->error = in->error;
     w->text = in->text == NULL ? NULL : lh_strdup(in->text);
+    w->identity = in->identity == NULL ? NULL : lh_strdup(in->identity);
     if (in->kind == LH_IN_MESSAGE) {
         const ProtobufCMessage *message = in->message;
         uint8_t *to;
@@ -217,7 +219,8 @@ static void feed_waiting(struct lh_reigns *r, struct lh_r_waiting *w)
         .method = w->method,
         .ticket = w->ticket,
         .error = w->error,
-        .text = w->text};
+        .text = w->text,
+        .identity = w->identity};
     ProtobufCMessage *message = NULL;
     struct lh_r_link *l = link_of(r, w->link);
 
@@ -247,6 +250,7 @@ void lh_r_gate_open(struct lh_reigns *r)
         feed_waiting(r, w);
         lh_buf_clear(&w->message);
         free(w->text);
+        free(w->identity);
         free(w);
     }
     if (is_open(r) && lh_instant_reached(r->now, lh_master_deadline(r->master)))

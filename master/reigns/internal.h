@@ -30,7 +30,7 @@ struct lh_r_waiting {
     enum lh_method method;
     struct lh_buf message;
     int error;
-    char *text;
+    char *text, *identity; /* NULL: none */
 };
 
 struct lh_r_gate {

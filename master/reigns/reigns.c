@@ -274,8 +274,25 @@ static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__Transf
     resign(r, LH_ERR_NOT_ACTIVE, "this master is resigning");
 }
 
+/* What is answered here and not by the master's core is looked at here (ACC-3). */
+static bool refused(struct lh_reigns *r, const struct lh_input *in)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (lh_access_call(
+            r->config.master.access, in->identity, in->method, in->message, NULL, text) == LH_OK)
+        return false;
+    lh_fx_close(r->fx, in->link, LH_ERR_PERMISSION, text);
+    lh_r_link_over(r, in->link);
+    return true;
+}
+
 static void served(struct lh_reigns *r, struct lh_input *in)
 {
+    bool own = in->method == LH_METHOD_TRANSFER || in->method == LH_METHOD_MASTERS;
+
+    if (in->kind == LH_IN_MESSAGE && own && refused(r, in))
+        return;
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_TRANSFER &&
         r->phase == LH_REIGN_ACTING) {
         transfer(r, in->link, in->message);

@@ -152,6 +152,9 @@ void lh_reigns_metrics(const struct lh_reigns *r, struct lh_metrics *out);
  * says so in a sentence. */
 bool lh_reigns_ready(const struct lh_reigns *r, char *why, size_t why_size);
 
+/* Is this the active master, and does it know so? */
+bool lh_reigns_is_acting(const struct lh_reigns *r);
+
 /* What an acting master's core wants committed and does not know to be. */
 struct lh_reign_commit {
     uint64_t ticket;

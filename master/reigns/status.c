@@ -63,6 +63,11 @@ bool lh_reigns_ready(const struct lh_reigns *r, char *why, size_t why_size)
     return false;
 }
 
+bool lh_reigns_is_acting(const struct lh_reigns *r)
+{
+    return r->phase == LH_REIGN_ACTING && lh_r_is_confirmed(r);
+}
+
 const char *lh_r_state_name(const struct lh_reigns *r)
 {
     switch (r->phase) {

@@ -150,10 +150,16 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
 {
     const Leasehold__Register *request = r->head;
     char text[LH_TEXT_BYTES];
+    char refusal[LH_ACCESS_TEXT_MAX];
     int error = check_register(m, request, text, sizeof text);
 
     if (error != LH_OK) {
         lh_m_registration_refuse(m, l, request, error, text);
+        return;
+    }
+    error = lh_m_access_server(m, l->identity, request->server_id, refusal);
+    if (error != LH_OK) {
+        lh_m_registration_refuse(m, l, request, error, refusal);
         return;
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);

@@ -19,12 +19,15 @@ static struct lh_m_link *find(const struct lh_master *m, uint64_t link)
     return l;
 }
 
-void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind)
+void lh_m_stream_opened(
+    struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *identity)
 {
     struct lh_m_link *l = lh_alloc(sizeof *l);
 
     l->id = link;
     l->kind = kind;
+    if (identity != NULL && identity[0] != 0)
+        l->identity = lh_strdup(identity);
     HASH_ADD(hh, m->links, id, sizeof l->id, l);
 }
 
@@ -44,6 +47,7 @@ void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
         return;
     lh_m_stream_forget_pieces(m, l);
     HASH_DELETE(hh, m->links, l);
+    free(l->identity);
     free(l);
 }
 

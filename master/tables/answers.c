@@ -27,10 +27,13 @@ static size_t put_frame(uint8_t *to, uint8_t tag, size_t size)
 
 /* Another message is on its way: a program that does not take its answers is not read (and then its
  * session ends), so that they do not pile up. */
-static void sends(struct lh_master *m, struct lh_m_program *p)
+static void sends(struct lh_master *m, struct lh_m_program *p, size_t size)
 {
     p->out.in_flight++;
-    if (p->out.held || p->out.in_flight <= m->config.program_sends)
+    p->out.unsent += (uint32_t)size;
+    m->programs.unsent += size;
+    if (p->out.held || (p->out.in_flight <= m->config.program_sends &&
+                           p->out.unsent <= m->config.program_send_bytes))
         return;
     LH_MARK("program-takes-no-answers");
     p->out.held = true;
@@ -58,7 +61,7 @@ static void leave(struct lh_master *m, struct lh_m_program *p)
         p->out.bytes = NULL;
         p->out.capacity = 0;
     }
-    sends(m, p);
+    sends(m, p, head + size);
 }
 
 void lh_m_say_answer(
@@ -128,14 +131,19 @@ void lh_m_say_reply(
         return;
     leave(m, p);
     lh_fx_send_told(m->fx, p->session.link, &reply->base, NULL);
-    sends(m, p);
+    sends(m, p, m->fx->items[m->fx->count - 1].header.size);
 }
 
 void lh_m_say_left(struct lh_master *m, struct lh_m_program *p)
 {
-    if (p->out.in_flight > 0)
-        p->out.in_flight--;
-    if (!p->out.held || p->out.in_flight > m->config.program_sends / 2)
+    if (p->out.in_flight == 0)
+        return;
+    /* Which one it was is not known: the average, and in the end all. */
+    uint32_t size = p->out.unsent / p->out.in_flight--;
+    p->out.unsent -= size;
+    m->programs.unsent -= size;
+    if (!p->out.held || p->out.in_flight > m->config.program_sends / 2 ||
+        p->out.unsent > m->config.program_send_bytes / 2)
         return;
     p->out.held = false;
     lh_fx_unhold(m->fx, p->session.link);
@@ -143,10 +151,17 @@ void lh_m_say_left(struct lh_master *m, struct lh_m_program *p)
 
 void lh_m_say_nothing(struct lh_master *m, struct lh_m_program *p)
 {
-    (void)m;
+    m->programs.unsent -= p->out.unsent;
+    p->out.unsent = 0;
     p->out.size = 0;
     p->out.in_flight = 0;
     p->out.held = false;
+}
+
+bool lh_m_takes_too_little(const struct lh_master *m, const struct lh_m_program *p)
+{
+    return m->programs.unsent > m->config.programs_send_bytes &&
+           p->out.unsent + p->out.size > m->config.program_send_bytes;
 }
 
 void lh_m_answers_step(struct lh_master *m)

@@ -23,5 +23,7 @@ void lh_m_say_reply(
 void lh_m_say_left(struct lh_master *m, struct lh_m_program *p);
 /* It has another stream, or none: what was to be said on the last one is not. */
 void lh_m_say_nothing(struct lh_master *m, struct lh_m_program *p);
+/* Too much has not left to all programs, and this one has not taken its share. */
+bool lh_m_takes_too_little(const struct lh_master *m, const struct lh_m_program *p);
 /* The end of a step. */
 void lh_m_answers_step(struct lh_master *m);

@@ -22,7 +22,6 @@ struct lh_m_commit {
     size_t server_count, server_capacity;
     struct lh_m_program **programs; /* freed when their records are durable, at the earliest */
     size_t program_count, program_capacity;
-    bool changes; /* of values */
     TAILQ_ENTRY(lh_m_commit) link;
 };
 

@@ -26,10 +26,12 @@ struct lh_master_counts {
     uint64_t commits;
     uint64_t value_reads, changes, changes_refused;
     uint64_t caches_granted, caches_dropped, caches_expired; /* cache leases; told to drop */
+    uint64_t lookups, path_changes_waited;                   /* VAL-7 */
     uint64_t watch_events, watch_resets;
+    uint64_t access_refused;
     uint64_t calls_repeated; /* and answered as before (HA-12) */
     uint64_t calls[LH_METHOD_COUNT];
     uint64_t errors[LH_ERROR_NUMBERS]; /* calls answered with it, by number */
-    struct lh_histogram tail_wait; /* OpenTail, from its arrival to its answer with a primary */
-    struct lh_histogram roll;      /* from the intent to the seal */
+    struct lh_histogram tail_wait;     /* OpenTail, from its arrival to its answer with a primary */
+    struct lh_histogram roll;          /* from the intent to the seal */
 };

@@ -6,16 +6,18 @@
 
 struct lh_m_locking;
 struct lh_m_cancel;
+struct lh_m_lock_watching;
 struct lh_m_name;
 struct lh_m_program;
 
 struct lh_m_locks {
-    uint64_t tokens, queued;         /* given out in this reign, of each (NL-1, NL-2) */
-    TAILQ_HEAD(, lh_m_locking) work; /* somebody may be granted, or is to be asked */
-    struct lh_timer work_timer;      /* the rest of `work` */
-    const struct lh_m_name *in_hand; /* it is not freed now */
-    size_t held, waiting;            /* locks, and requests that wait */
-    struct lh_m_cancel *cancels;     /* hash, by link */
+    uint64_t tokens, queued;             /* given out in this reign, of each (NL-1, NL-2) */
+    TAILQ_HEAD(, lh_m_locking) work;     /* somebody may be granted, or is to be asked */
+    struct lh_timer work_timer;          /* the rest of `work` */
+    const struct lh_m_name *in_hand;     /* it is not freed now */
+    size_t held, waiting;                /* locks, and requests that wait */
+    struct lh_m_cancel *cancels;         /* hash, by link */
+    struct lh_m_lock_watching *watching; /* NULL: nobody watches locks */
 };
 
 /* values/, as programs/ and the master's step call it; filled in by wiring.c. */

@@ -106,6 +106,7 @@ struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text)
     n->number = take_number(&m->names);
     *place_of(&m->names, n->number) = n;
     m->names.count++;
+    m->names.lookups += lh_m_is_lookup(text);
     *recent = n;
     return n;
 }
@@ -142,5 +143,6 @@ void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name)
     LH_GROW(m->names.free_numbers, m->names.free_capacity, m->names.free_count + 1);
     m->names.free_numbers[m->names.free_count++] = name->number;
     m->names.count--;
+    m->names.lookups -= lh_m_is_lookup(name->text);
     free(name);
 }

@@ -66,11 +66,17 @@ struct lh_m_names {
     uint32_t *free_numbers;        /* the one that was freed last goes first */
     size_t number_count, page_count, page_capacity, free_count, free_capacity;
     size_t count;
+    size_t lookups;                              /* of these, lookups of files (VAL-7) */
     struct lh_m_name *recent[LH_M_NAMES_RECENT]; /* NULL: none */
 };
 
 /* Is it one? The text says what is wrong. */
 int lh_m_name_check(const char *text, char *why, size_t why_size);
+/* Of a file's path (VAL-7), and no name that a program can give anything: these begin with "/". */
+static inline bool lh_m_is_lookup(const char *text)
+{
+    return text[0] == ':';
+}
 /* NULL: nobody has used it. */
 struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text);
 struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text); /* made if unknown */

@@ -17,7 +17,8 @@ RB_GENERATE(lh_m_pending_tree, lh_m_pending, place, compare_ids)
 static void put_on(struct lh_master *m, struct lh_m_pending *p, uint64_t link)
 {
     p->link = link;
-    HASH_ADD(hh, m->pendings.by_link, link, sizeof p->link, p);
+    if (link != 0)
+        HASH_ADD(hh, m->pendings.by_link, link, sizeof p->link, p);
 }
 
 static void take_off(struct lh_master *m, struct lh_m_pending *p)
@@ -86,19 +87,25 @@ void lh_m_pending_forget(struct lh_master *m, struct lh_m_pending *p)
     p->client = 0;
 }
 
-void lh_m_pending_answer(
-    struct lh_master *m, struct lh_m_pending *p, uint64_t ticket, const ProtobufCMessage *message)
+void lh_m_pending_resume(struct lh_master *m, struct lh_m_pending *p)
 {
-    struct lh_m_taken taken = m->calls.taken; /* another call may be the step's */
-
     m->calls.taken = (struct lh_m_taken){.link = p->link,
         .client = p->client,
         .number = p->number,
         .request = p->request,
         .repeated = p->repeated};
-    lh_m_reply(m, p->link, ticket, message);
-    m->calls.taken = taken;
     lh_m_pending_forget(m, p);
+}
+
+void lh_m_pending_answer(
+    struct lh_master *m, struct lh_m_pending *p, uint64_t ticket, const ProtobufCMessage *message)
+{
+    struct lh_m_taken taken = m->calls.taken; /* another call may be the step's */
+    uint64_t link = p->link;
+
+    lh_m_pending_resume(m, p);
+    lh_m_reply(m, link, ticket, message);
+    m->calls.taken = taken;
 }
 
 void lh_m_pending_fail(struct lh_master *m, struct lh_m_pending *p, int error, const char *text)

@@ -34,6 +34,9 @@ void lh_m_pending_closed(struct lh_master *m, uint64_t link);
  * under the rules of HA-12. It waits no longer. */
 void lh_m_pending_answer(
     struct lh_master *m, struct lh_m_pending *p, uint64_t ticket, const ProtobufCMessage *message);
+/* It waits no longer: from now on it is the call of this step (`m->calls.taken`), as when it came;
+ * on its link (0: none), what is replied is kept under the rules of HA-12. */
+void lh_m_pending_resume(struct lh_master *m, struct lh_m_pending *p);
 /* The call ends without an answer; it waits no longer. */
 void lh_m_pending_fail(struct lh_master *m, struct lh_m_pending *p, int error, const char *text);
 /* Out of memory alone, when the master is destroyed. */

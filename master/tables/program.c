@@ -87,6 +87,7 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
     }
     if (LH_PLANTED("old-showing-believed"))
         forget_streams(m, p);
+    m->programs.unsent -= p->out.unsent;
     if (p->out.gathers)
         TAILQ_REMOVE(&m->programs.saying, p, out.link);
     RB_REMOVE(lh_m_programs, &m->programs.tree, p);
@@ -96,6 +97,7 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
     free(p->host);
     free(p->process);
     free(p->label);
+    free(p->identity);
     free(p->title);
     free(p);
 }

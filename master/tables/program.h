@@ -14,7 +14,10 @@ struct lh_m_program {
     uint8_t id[LH_M_SESSION_ID_BYTES];
     struct lh_duration term;
     char *host, *process, *label;
+    bool lookups;   /* it may cache lookups of files (VAL-7) */
+    char *identity; /* of whoever opened it (ACC-3); NULL: nobody said so */
 
+    bool awaited_for_lookups;    /* counted in `m->programs.lookups_away` */
     struct lh_m_session session; /* its name, for logs, is `title` */
     char *title;                 /* the label, or the id in hex */
     uint64_t stream;             /* the highest number of a stream that it attached (PS-2) */
@@ -43,6 +46,7 @@ struct lh_m_program {
         bool gathers;
         TAILQ_ENTRY(lh_m_program) link;
         uint32_t in_flight; /* messages */
+        uint32_t unsent;    /* their bytes, about */
         bool held;          /* its stream is not read meanwhile */
     } out;
 

@@ -74,6 +74,23 @@ void lh_m_reply(
         TAILQ_INSERT_AFTER(&m->commit.replies, before, r, queue);
 }
 
+void lh_m_refuse(
+    struct lh_master *m, uint64_t link, enum lh_method method, int error, const char *why)
+{
+    const ProtobufCMessageDescriptor *type = lh_method_info(method)->reply;
+    ProtobufCMessage *reply = lh_alloc(type->sizeof_message);
+    Leasehold__ErrorCode code = lh_m_wire_error(error);
+
+    protobuf_c_message_init(type, reply);
+    memcpy((char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error")->offset,
+        &code, sizeof code);
+    memcpy(
+        (char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error_text")->offset,
+        &why, sizeof why);
+    lh_m_reply(m, link, lh_m_ticket(m, NULL), reply);
+    free(reply);
+}
+
 void lh_m_replies_durable(struct lh_master *m)
 {
     struct lh_m_reply *r;

@@ -40,6 +40,7 @@ struct lh_m_link {
     enum lh_m_client kind;
     struct lh_m_session *session; /* NULL: nobody has registered on it yet */
     lh_session_id registered;     /* the one that was */
+    char *identity;               /* who opened it (base/step.h); NULL: nobody says so */
     void *pieces; /* of a registration that is not whole yet (SES-1a); its kind's. NULL: none */
     UT_hash_handle hh;
 };

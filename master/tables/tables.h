@@ -13,6 +13,7 @@
  * the end of the step looks at each touched file once. */
 #pragma once
 
+#include "master/tables/access.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/commit.h"
@@ -56,6 +57,7 @@ struct lh_master {
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
     const struct lh_m_token_owner *token_owner;
+    const struct lh_m_lookup_owner *lookup_owner;
     const struct lh_m_values_owner *values_owner; /* NULL: nobody has values */
 
     /* Of the step under way. */
@@ -70,6 +72,7 @@ struct lh_master {
     struct lh_m_moving moving;
     struct lh_master_counts counts;
     struct lh_m_events events;
+    struct lh_access_log refusals;
 
     struct lh_leases leases;
     struct lh_timers timers;
@@ -113,10 +116,12 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_motion) stirred; /* chunks that something happened to in this step */
     struct {
         struct lh_m_programs tree;
-        size_t count, over;                           /* `over`: of them, those that go */
-        bool all_back;                                /* PS-3 */
+        size_t count, over;  /* `over`: of them, those that go */
+        bool all_back;       /* PS-3 */
+        size_t lookups_away; /* of those that are not back: may have cached lookups (VAL-7) */
         STAILQ_HEAD(, lh_m_program) settling;         /* looked at when the step ends */
         TAILQ_HEAD(lh_m_saying, lh_m_program) saying; /* answers.h */
+        uint64_t unsent;                              /* bytes to all of them, `out.unsent` */
     } programs;
     struct lh_m_names names;
     struct lh_m_locks locks;

@@ -219,6 +219,9 @@ static void put_program(struct lh_master *m, const struct lh_m_program *p)
     record.host = p->host;
     record.process = p->process;
     record.label = p->label;
+    record.lookups = p->lookups;
+    if (p->identity != NULL)
+        record.identity = p->identity;
     put_message(m, key, program_key(key, p), &record.base);
 }
 
@@ -416,7 +419,6 @@ void lh_m_flush(struct lh_master *m)
     flush_calls(m);
     flush_programs(m, commit);
     flush_policies(m);
-    commit->changes = !STAILQ_EMPTY(&m->commit.dirty_changes);
     flush_changes(m);
 
     struct lh_m_mark *mark;

@@ -202,21 +202,22 @@ static int check_request(
     return LH_OK;
 }
 
+bool lh_m_change_fits(const struct lh_master *m, const struct lh_m_name *name, size_t size)
+{
+    const struct lh_m_changing *g = lh_m_changing_of(name);
+
+    return (g == NULL || g->change_count < m->config.changes_max) &&
+           m->valuing->change_count < m->config.changes_waiting_max &&
+           m->valuing->change_bytes + size <= m->config.changes_bytes_max;
+}
+
 static int check_bounds(const struct lh_master *m, const Leasehold__ChangeRequest *request,
     char *text, size_t text_size)
 {
-    const struct lh_m_changing *g = lh_m_changing_of(lh_m_name_find(m, request->name));
-
-    if (g != NULL && g->change_count >= m->config.changes_max) {
-        snprintf(text, text_size, "too many changes of this value wait");
-        return LH_ERR_NO_MEMORY;
-    }
-    if (m->valuing->change_count >= m->config.changes_waiting_max ||
-        m->valuing->change_bytes + request->value.len > m->config.changes_bytes_max) {
-        snprintf(text, text_size, "too many changes of values wait");
-        return LH_ERR_NO_MEMORY;
-    }
-    return LH_OK;
+    if (lh_m_change_fits(m, lh_m_name_find(m, request->name), request->value.len))
+        return LH_OK;
+    snprintf(text, text_size, "too many changes of this value, or of all values, wait");
+    return LH_ERR_NO_MEMORY;
 }
 
 static struct lh_m_change *change_of(const Leasehold__ChangeRequest *request)

@@ -83,7 +83,8 @@ void lh_m_change_add(struct lh_master *m, struct lh_m_name *name, struct lh_m_ch
     TAILQ_INSERT_TAIL(&g->changes, c, link);
     g->change_count++;
     m->valuing->change_count++;
-    c->size = c->bytes.size;
+    if (c->carry_out == NULL)
+        c->size = c->bytes.size;
     m->valuing->change_bytes += c->size;
     m->valuing->follow_count += c->follows;
     lh_m_changing_work(m, g);
@@ -101,6 +102,8 @@ void lh_m_change_free(struct lh_master *m, struct lh_m_change *c)
     lh_timer_unset(&m->timers, &c->timer);
     lh_m_pending_forget(m, &c->call);
     lh_buf_clear(&c->bytes);
+    if (c->request != NULL)
+        protobuf_c_message_free_unpacked(c->request, NULL);
     free(c->lock);
     free(c);
 }
@@ -144,14 +147,20 @@ static bool tell_caches(struct lh_master *m, struct lh_m_changing *g)
 
 /* ---- (4): nobody caches the value. */
 
+static bool sessions_awaited(const struct lh_master *m, const struct lh_m_changing *g)
+{
+    if (lh_m_is_lookup(g->name->text))
+        return lh_m_lookups_awaited(m) && !LH_PLANTED("path-changes-before-all-back");
+    return lh_m_programs_awaited(m) && !LH_PLANTED("change-before-all-back");
+}
+
 static bool must_wait(struct lh_master *m, struct lh_m_changing *g)
 {
     struct lh_instant promised = lh_m_broadcast_promised(m, g->name->text);
 
-    if (lh_m_programs_awaited(m)) {
+    if (sessions_awaited(m, g)) {
         LH_MARK("change-waits-for-sessions");
-        if (!LH_PLANTED("change-before-all-back"))
-            return true; /* lh_m_values_all_back() */
+        return true; /* lh_m_values_all_back() */
     }
     if (!lh_instant_reached(m->now, promised)) {
         LH_MARK("change-waits-for-broadcast");
@@ -161,33 +170,47 @@ static bool must_wait(struct lh_master *m, struct lh_m_changing *g)
     return false;
 }
 
-static void commit(struct lh_master *m, struct lh_m_changing *g, struct lh_m_change *c)
+/* This step's commit changes it. `revision` 0: it is a lookup. */
+static void committed(struct lh_master *m, struct lh_m_changing *g, uint64_t revision, size_t size)
 {
-    size_t size = c->size;
-
-    g->revision = lh_m_change_apply(m, g->name, c);
+    g->revision = revision;
     g->ticket = m->commit.next_ticket;
     g->phase = LH_M_COMMITTED;
     TAILQ_INSERT_TAIL(&m->valuing->committed, g, committed_link);
-    lh_m_change_free(m, c);
     m->valuing->left.commits--;
     m->valuing->left.bytes -=
         size < m->valuing->left.bytes ? (uint32_t)size : m->valuing->left.bytes;
 }
 
+/* False: it was refused. Either way it is gone. */
+static bool commit(struct lh_master *m, struct lh_m_changing *g, struct lh_m_change *c)
+{
+    char text[LH_TEXT_BYTES];
+    size_t size = c->size;
+
+    if (c->carry_out != NULL) {
+        if (!lh_m_path_carry_out(m, c))
+            return false;
+        committed(m, g, 0, size);
+        return true;
+    }
+    int error = lh_m_change_judge(m, g->name, c, text, sizeof text);
+    if (error != LH_OK) {
+        lh_m_change_refuse(m, c, error, text);
+        return false;
+    }
+    committed(m, g, lh_m_change_apply(m, g->name, c), size);
+    lh_m_change_free(m, c);
+    return true;
+}
+
 static void change(struct lh_master *m, struct lh_m_changing *g)
 {
     struct lh_m_change *c;
-    char text[LH_TEXT_BYTES];
 
-    while ((c = TAILQ_FIRST(&g->changes)) != NULL) {
-        int error = lh_m_change_judge(m, g->name, c, text, sizeof text);
-        if (error == LH_OK) {
-            commit(m, g, c);
+    while ((c = TAILQ_FIRST(&g->changes)) != NULL)
+        if (commit(m, g, c))
             return;
-        }
-        lh_m_change_refuse(m, c, error, text);
-    }
     end(m, g);
 }
 
@@ -197,7 +220,9 @@ static void advance_dropping(struct lh_master *m, struct lh_m_changing *g)
         lh_m_changing_work(m, g);
         return;
     }
-    if (g->name->caches > 0 && !LH_PLANTED("change-before-caches-gone"))
+    if (g->name->caches > 0 &&
+        !(lh_m_is_lookup(g->name->text) ? LH_PLANTED("path-changes-before-lookups-dropped")
+                                        : LH_PLANTED("change-before-caches-gone")))
         return; /* lh_m_value_dropped(), lh_m_cache_leases */
     if (TAILQ_EMPTY(&g->changes))
         end(m, g);
@@ -264,9 +289,11 @@ void lh_m_changing_durable(struct lh_master *m)
     while ((g = TAILQ_FIRST(&m->valuing->committed)) != NULL && lh_m_is_durable(m, g->ticket)) {
         TAILQ_REMOVE(&m->valuing->committed, g, committed_link);
         g->phase = LH_M_ANSWERING;
+        lh_m_changing_work(m, g);
+        if (g->revision == 0)
+            continue;
         m->valuing->durable = g->revision;
         lh_m_broadcast_changed(m, g->name->text, g->revision);
-        lh_m_changing_work(m, g);
         changed = true;
     }
     if (changed)

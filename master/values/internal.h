@@ -16,8 +16,12 @@ struct lh_m_change {
     char *lock; /* that the token is of; NULL: the value's name */
     uint8_t session[LH_M_SESSION_ID_BYTES];
     struct lh_buf bytes;
-    size_t size;           /* of these, when it came */
-    struct lh_timer timer; /* it waits no longer */
+    size_t size; /* of these or of `request`, when it came */
+    /* VAL-7: of a lookup, that call is carried out; nothing above counts. */
+    lh_m_carry_out *carry_out; /* NULL: it is a change of a value */
+    enum lh_method method;
+    ProtobufCMessage *request;
+    struct lh_timer timer; /* it waits no longer; not set: it waits until it can be done */
     TAILQ_ENTRY(lh_m_change) link;
 };
 
@@ -123,7 +127,8 @@ struct lh_m_valuing {
     struct {
         Leasehold__BroadcastState *items, **pointers;
         size_t capacity;
-    } states; /* of lh_m_broadcasts() */
+    } states;                      /* of lh_m_broadcasts() */
+    const struct lh_m_name *clear; /* a lookup that nobody caches: its path may change now */
     struct {
         uint32_t work, commits, bytes;
     } left; /* for this step */
@@ -151,6 +156,7 @@ static inline struct lh_m_changing *lh_m_changing_of(const struct lh_m_name *nam
 
 struct lh_duration lh_m_value_term(
     const struct lh_master *m, const struct lh_m_name *name, const struct lh_m_policy *policy);
+struct lh_duration lh_m_lookup_term(const struct lh_master *m);
 /* No cache lease is given: there are as many leases as there may be. */
 bool lh_m_leases_full(const struct lh_master *m);
 /* The lease of this program's on the name is in the engine, with that term from its last heartbeat
@@ -186,9 +192,27 @@ void lh_m_say_drop(struct lh_master *m, struct lh_m_program *p, const struct lh_
 /* (4): may it be applied, as things are now? LH_OK, or an error and why. */
 int lh_m_change_judge(struct lh_master *m, const struct lh_m_name *name,
     const struct lh_m_change *c, char *text, size_t text_size);
+/* Another change, of that size, may wait. `name` may be NULL. */
+bool lh_m_change_fits(const struct lh_master *m, const struct lh_m_name *name, size_t size);
 void lh_m_change_refuse(struct lh_master *m, struct lh_m_change *c, int error, const char *text);
 /* Applies it, with this step's commit; its revision. The answer leaves when that is durable. */
 uint64_t lh_m_change_apply(struct lh_master *m, struct lh_m_name *name, struct lh_m_change *c);
+
+/* ---- lookups.c: VAL-7 */
+
+/* Names and lookups: may the program read it? The text says why not. */
+int lh_m_cached_name_check(
+    const struct lh_m_program *p, const char *text, char *why, size_t why_size);
+/* Of what would be read; 0: nothing. `name` may be NULL. */
+uint64_t lh_m_cached_revision(const struct lh_master *m, const struct lh_m_name *name);
+/* What is read, with its bytes in `bytes`. */
+#define LH_M_LOOKUP_BYTES 128u
+void lh_m_lookup_fill(struct lh_master *m, const Leasehold__ReadValue *asked,
+    Leasehold__ValueRead *read, uint8_t bytes[LH_M_LOOKUP_BYTES]);
+/* PS-3, of sessions that may have cached lookups. */
+bool lh_m_lookups_awaited(const struct lh_master *m);
+/* Does what the change says, and frees it. True: the path's file is another one now, or none. */
+bool lh_m_path_carry_out(struct lh_master *m, struct lh_m_change *c);
 
 /* ---- attached.c */
 

@@ -50,7 +50,8 @@ static void fill_lease(
     const struct lh_m_policy *policy = lh_m_policy_of(m, text);
     struct lh_m_name *name = lh_m_name_find(m, text);
     struct lh_duration term = lh_duration_add(
-        lh_m_value_term(m, name, policy), lh_instant_until(p->session.lessee.received_at, m->now));
+        lh_m_is_lookup(text) ? lh_m_lookup_term(m) : lh_m_value_term(m, name, policy),
+        lh_instant_until(p->session.lessee.received_at, m->now));
 
     if (policy->broadcast)
         return; /* nothing is kept of who reads it (VAL-5) */
@@ -76,21 +77,27 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__ReadValue *asked, struct lh_m_name *name)
 {
     const struct lh_m_changing *g = lh_m_changing_of(name);
+    bool lookup = lh_m_is_lookup(asked->name);
     Leasehold__ValueRead read = LEASEHOLD__VALUE_READ__INIT;
+    uint8_t bytes[LH_M_LOOKUP_BYTES];
 
     read.id = asked->id;
     read.stamp = p->session.stamp;
     read.prefix = (char *)(uintptr_t)lh_m_broadcast_of(m, asked->name, &read.prefix_revision);
-    fill_value(name, asked, &read);
+    if (lookup)
+        lh_m_lookup_fill(m, asked, &read, bytes);
+    else
+        fill_value(name, asked, &read);
     /* VAL-2 (2): who is given a lease now is not told to drop it. */
     if (g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes))) {
         LH_MARK("read-without-lease-while-changing");
         read.changing = g->number;
         if (asked->lease && LH_PLANTED("lease-given-while-changing")) {
+            read.changing = 0;
             read.leased = true;
             read.term_ns = lh_term_for_holder(p->term, m->config.drift_ppm).ns;
         }
-    } else if (asked->lease) {
+    } else if (asked->lease && !(lookup && read.error != LEASEHOLD__ERROR_CODE__OK)) {
         fill_lease(m, p, asked->name, &read);
     }
     say(m, p, &read);
@@ -100,8 +107,11 @@ void lh_m_value_read(struct lh_master *m, struct lh_m_program *p, const Leasehol
 {
     char why[LH_TEXT_BYTES];
 
-    m->counts.value_reads++;
-    if (lh_m_name_check(asked->name, why, sizeof why) != LH_OK) {
+    if (lh_m_is_lookup(asked->name))
+        m->counts.lookups++;
+    else
+        m->counts.value_reads++;
+    if (lh_m_cached_name_check(p, asked->name, why, sizeof why) != LH_OK) {
         say_error(m, p, asked->id, LH_ERR_INVALID_ARGUMENT, why);
         return;
     }

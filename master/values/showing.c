@@ -49,7 +49,8 @@ static bool may_go_on(struct showing *s, struct lh_m_name *name, struct lh_durat
 {
     const struct lh_m_policy *policy = lh_m_policy_of(s->m, name->text);
 
-    *term = lh_m_value_term(s->m, name, policy);
+    *term =
+        lh_m_is_lookup(name->text) ? lh_m_lookup_term(s->m) : lh_m_value_term(s->m, name, policy);
     return !policy->no_lease && !policy->broadcast && !lh_m_leases_full(s->m) &&
            s->p->caches < s->m->config.program_locks_max;
 }
@@ -73,7 +74,7 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
     struct lh_duration term;
     char why[LH_TEXT_BYTES];
 
-    if (lh_m_name_check(shown->name, why, sizeof why) != LH_OK) {
+    if (lh_m_cached_name_check(s->p, shown->name, why, sizeof why) != LH_OK) {
         say_dropped(s, shown->name);
         return;
     }
@@ -82,7 +83,7 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
     bool changing = g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes));
     /* Reads that waited may be answered yet: those that were have leases of the new value. */
     bool commits = g != NULL && g->phase == LH_M_COMMITTED;
-    if (shown->revision != lh_m_revision_of(name) || commits) {
+    if (shown->revision != lh_m_cached_revision(m, name) || commits) {
         LH_MARK("shown-value-is-old");
         say_dropped(s, shown->name);
     } else if (changing) {

@@ -46,6 +46,12 @@ struct lh_duration lh_m_value_term(
     return lh_nanoseconds(part < least.ns ? least.ns : (uint64_t)part);
 }
 
+/* A path hardly ever changes, and no lease is longer than its session. */
+struct lh_duration lh_m_lookup_term(const struct lh_master *m)
+{
+    return is_crowded(m) ? TERM_MIN : TERM_MAX;
+}
+
 bool lh_m_cache_grant(
     struct lh_master *m, struct lh_m_program *p, struct lh_m_name *name, struct lh_duration term)
 {
@@ -53,14 +59,15 @@ bool lh_m_cache_grant(
     struct lh_lease_info info;
 
     bool had = lh_light_find(&m->leases, &p->session.lessee, key, &info);
-    if (lh_light_continue(
-            &m->leases, &p->session.lessee, key, CACHE_VERSION, LH_LEASE_SHARED, term) != LH_OK)
-        return false; /* the session has just ended */
-    if (had)
-        return true;
+    name->leases++; /* others that have run out go now: the name is not to go with the last one */
+    bool has = lh_light_continue(&m->leases, &p->session.lessee, key, CACHE_VERSION,
+                   LH_LEASE_SHARED, term) == LH_OK;
+    if (!has || had) {
+        name->leases--;
+        return has; /* else the session has just ended */
+    }
     p->caches++;
     name->caches++;
-    name->leases++;
     return true;
 }
 

@@ -111,7 +111,7 @@ void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *
 {
     *figures = (struct lh_m_values_figures){.changes_waiting = m->valuing->change_count,
         .reads_waiting = m->valuing->read_count,
-        .watchers = HASH_COUNT(m->valuing->watchers)};
+        .watchers = HASH_COUNT(m->valuing->watchers) + lh_m_lock_watchers(m)};
 }
 
 /* ---- What must hold. */
@@ -124,7 +124,8 @@ static void check_changing(const struct lh_master *m, const struct lh_m_changing
 
     LH_ASSERT(g->name->more->changing == g && lh_m_name_by_number(m, g->name->number) == g->name);
     TAILQ_FOREACH(c, &g->changes, link) {
-        LH_ASSERT(c->changing == g && (c->follows || lh_timer_is_set(&c->timer)));
+        LH_ASSERT(
+            c->changing == g && (c->follows || c->carry_out != NULL || lh_timer_is_set(&c->timer)));
         changes++;
     }
     LH_ASSERT(changes == g->change_count);

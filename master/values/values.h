@@ -22,6 +22,14 @@ size_t lh_m_broadcasts(
 
 /* ---- For others. */
 
+/* VAL-7. A call that came on `link` is to take the path away from its file. False: it may do so
+ * now, nobody caches which file that is. True: it was refused, or waits: then it is carried out by
+ * `carry_out` later. */
+typedef void lh_m_carry_out(struct lh_master *m, uint64_t link, const void *request);
+bool lh_m_path_changes(struct lh_master *m, uint64_t link, const char *path, enum lh_method method,
+    const ProtobufCMessage *request, lh_m_carry_out *carry_out);
+/* How many sessions may have cached which file has the path; `*changing`: a call waits for them. */
+size_t lh_m_path_caches(const struct lh_master *m, const char *path, bool *changing);
 /* Leases of the kind LH_M_LEASE_VALUE. */
 extern const struct lh_light_owner lh_m_cache_leases;
 /* The session is over: what is attached to it is deleted (VAL-4), its broadcasts end. */

@@ -252,15 +252,19 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
 {
     struct lh_m_watcher *w = find(m, link);
 
-    if (w != NULL)
+    if (w != NULL || lh_m_lock_watches(m, link))
         return; /* a stream has one request */
     m->counts.calls[LH_METHOD_WATCH]++;
     if (strlen(request->prefix) > LH_M_NAME_BYTES_MAX) {
         refuse(m, link, LH_ERR_INVALID_ARGUMENT, "a name has at most 1024 bytes");
         return;
     }
-    if (HASH_COUNT(m->valuing->watchers) >= m->config.watchers_max) {
+    if (HASH_COUNT(m->valuing->watchers) + lh_m_lock_watchers(m) >= m->config.watchers_max) {
         refuse(m, link, LH_ERR_NO_MEMORY, "there are as many watchers as there may be");
+        return;
+    }
+    if (request->locks) {
+        lh_m_lock_watch(m, link, request->prefix);
         return;
     }
     w = lh_alloc(sizeof *w);
@@ -281,6 +285,8 @@ void lh_m_watch_sent(struct lh_master *m, uint64_t link)
 
     if (w != NULL && w->in_flight)
         put(m, w, true);
+    else if (w == NULL)
+        lh_m_lock_watch_sent(m, link);
 }
 
 void lh_m_watch_closed(struct lh_master *m, uint64_t link)
@@ -289,12 +295,15 @@ void lh_m_watch_closed(struct lh_master *m, uint64_t link)
 
     if (w != NULL)
         drop(m, w);
+    else
+        lh_m_lock_watch_closed(m, link);
 }
 
 void lh_m_watch_end(struct lh_master *m, int error, const char *text)
 {
     struct lh_m_watcher *w, *next;
 
+    lh_m_lock_watch_end(m, error, text);
     HASH_ITER(hh, m->valuing->watchers, w, next) {
         if (m->fx != NULL)
             lh_fx_close(m->fx, w->link, error, text);

@@ -8,6 +8,9 @@
 /* A program's own patience with the end of its session. */
 #define CLOSING lh_seconds(5)
 
+/* Of a hundred: it does not wait whether a session that has expired goes on. */
+#define GIVES_UP 20
+
 void lh_sim_p_name(const struct lh_sim_program *p, uint64_t number, char to[LH_SIM_PATH_MAX + 32])
 {
     if (p->spec.names <= 1)
@@ -27,7 +30,8 @@ static void happened(struct request *r)
     struct lessee *l = p->lessee;
 
     if (r->error == LH_OK && r->u.event.session == l->session) {
-        l->lost |= r->u.event.event == LH_CLIENT_LOST;
+        l->lost |= r->u.event.event == LH_CLIENT_LOST ||
+                   (r->u.event.event == LH_CLIENT_EXPIRED && lh_prng_chance(&p->random, GIVES_UP));
         if (l->event != NULL)
             l->event(p, &r->u.event);
         if (!l->lost && !l->closing)

@@ -363,6 +363,11 @@ static void read_on(struct lh_sim_program *p)
 
 /* ---- Files ---- */
 
+/* Where clients remember which file has a path: so many names are used, and of a hundred requests
+ * so many open one. */
+#define LOOKED_UP 4u
+#define OPENED    70
+
 void lh_sim_p_answered(struct request *r)
 {
     struct lh_sim_cluster *c = r->program->cluster;
@@ -400,19 +405,56 @@ struct asking {
     char path[LH_SIM_PATH_MAX + 32], other[LH_SIM_PATH_MAX + 32];
 };
 
+static bool looks_up(const struct lh_sim_program *p)
+{
+    return p->cluster->config.client.lookups_max > 0;
+}
+
 static void draw_path(struct lh_sim_program *p, char *to, size_t size)
 {
-    uint64_t name = lh_prng_below(&p->random, p->names + 2);
+    uint64_t name = lh_prng_below(&p->random, looks_up(p) ? LOOKED_UP : p->names + 2);
 
     if (name > p->names)
         p->names = name;
     (void)snprintf(to, size, "%s-%" PRIu64, p->spec.path, name);
 }
 
+static void opened_name(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+    struct lh_sim_cluster *c = p->cluster;
+    struct request *close;
+
+    lh_sim_p_end(r);
+    if (r->error == LH_OK) {
+        close = lh_sim_p_call(p, LH_CALL_READER_CLOSE, lh_sim_p_discard);
+        close->u.reader_close.reader = r->u.reader_open.reader;
+        lh_sim_call(p->node, &close->u);
+    }
+    lh_sim_request_done(c, r);
+}
+
+static void open_name(struct lh_sim_program *p)
+{
+    struct request *r = lh_sim_p_begin(p, LH_CALL_READER_OPEN, opened_name);
+    char *path = lh_alloc(LH_SIM_PATH_MAX + 32);
+
+    draw_path(p, path, LH_SIM_PATH_MAX + 32);
+    r->memory = path;
+    r->u.reader_open.path = path;
+    r->u.reader_open.deadline = lh_sim_p_deadline(p);
+    r->u.reader_open.readahead = 256u << 10;
+    lh_sim_call(p->node, &r->u);
+}
+
 static void ask_on(struct lh_sim_program *p)
 {
     if (p->status.pending > 0)
         return;
+    if (looks_up(p) && lh_prng_chance(&p->random, OPENED)) {
+        open_name(p);
+        return;
+    }
     struct request *r = lh_sim_p_begin(p, LH_CALL_MASTER, lh_sim_p_answered);
     struct asking *a = lh_alloc(sizeof *a);
 

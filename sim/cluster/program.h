@@ -62,6 +62,8 @@ struct lh_sim_program_spec {
     uint32_t slots; /* LOCKER, of shared ones; 0: what belongs to the name */
     enum lh_sim_recall recall; /* LOCKER */
     bool attached;             /* CHANGER: what it puts goes with its session */
+    bool locks;                /* WATCHER: of locks, and not of values */
+    bool broadcast; /* OPERATOR: it does nothing but have what is under `path` broadcast */
 };
 
 #define LH_SIM_LEASE_NAMES_MAX 16u

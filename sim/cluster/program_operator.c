@@ -24,7 +24,19 @@ static void cancel(struct lh_sim_program *p, struct asking *a)
     (void)lh_sim_p_ask(p, LH_METHOD_CANCEL, &a->u.base, lh_sim_p_answered);
 }
 
-/* Of all names of the program, or of one of them. */
+/* A whole name, or what is under a prefix that ends in "/" (VAL-5). */
+static void set_broadcast(struct lh_sim_program *p, struct asking *a)
+{
+    leasehold__set_policy_request__init(&a->u.set);
+    leasehold__policy__init(&a->policy);
+    a->u.set.policy = &a->policy;
+    (void)snprintf(a->name, sizeof a->name, "%s", p->spec.path);
+    a->policy.prefix = a->name;
+    a->policy.broadcast = true;
+    (void)lh_sim_p_ask(p, LH_METHOD_SET_POLICY, &a->u.base, lh_sim_p_answered);
+}
+
+/* Of all names, of those of the program, or of one of them. */
 static void set_policy(struct lh_sim_program *p, struct asking *a)
 {
     struct lh_prng *r = &p->random;
@@ -32,7 +44,9 @@ static void set_policy(struct lh_sim_program *p, struct asking *a)
     leasehold__set_policy_request__init(&a->u.set);
     leasehold__policy__init(&a->policy);
     a->u.set.policy = &a->policy;
-    if (lh_prng_chance(r, 50))
+    if (lh_prng_chance(r, 30))
+        (void)snprintf(a->name, sizeof a->name, "/");
+    else if (lh_prng_chance(r, 30))
         (void)snprintf(a->name, sizeof a->name, "%s", p->spec.path);
     a->policy.prefix = a->name;
     a->u.set.remove = lh_prng_chance(r, 30);
@@ -78,6 +92,10 @@ static void go_on(struct lh_sim_program *p)
     if (p->status.pending >= p->spec.window)
         return;
     struct asking *a = lh_alloc(sizeof *a);
+    if (p->spec.broadcast) {
+        set_broadcast(p, a);
+        return;
+    }
     lh_sim_p_name(p, lh_prng_below(&p->random, p->spec.names), a->name);
     uint64_t of_ten = p->spec.names == 1 ? 0 : lh_prng_below(&p->random, 10);
     if (of_ten < 5)

@@ -1,5 +1,5 @@
-/* A program that is told of every change under a prefix (VAL-6). It begins anew where it was, now
- * and then. */
+/* A program that is told of every change under a prefix (VAL-6), or of what happens to locks
+ * (NL-6). It begins anew where it was, now and then. */
 #include "sim/cluster/program_internal.h"
 
 #include "proto/codec.h"
@@ -29,6 +29,7 @@ static void begin(struct lh_sim_program *p)
     p->watching->opening = true;
     r->u.watch_open.prefix = p->spec.path;
     r->u.watch_open.from = p->status.position;
+    r->u.watch_open.locks = p->spec.locks;
     lh_sim_call(p->node, &r->u);
 }
 

@@ -64,6 +64,8 @@ static void forget(struct lh_sim_stranger *x, uint64_t link)
     for (size_t i = 0; i < TALKS; i++)
         if (x->talks[i].link == link)
             x->talks[i].link = 0;
+    if (x->lessee.link == link)
+        x->lessee = (struct lessee_of_stranger){.last_id = x->lessee.last_id};
 }
 
 /* One of its streams of that method; NULL: there is none. */
@@ -115,7 +117,10 @@ static void misbehave(struct lh_sim_stranger *x)
         lh_sim_x_speak_in_a_session, lh_sim_x_ask_master, lh_sim_x_ask_master, stop_reading,
         cancel};
 
-    kinds[below(x, sizeof kinds / sizeof kinds[0])](x);
+    if (lh_sim_x_may_lease(x) && below(x, 3) == 0)
+        lh_sim_x_use_leases(x);
+    else
+        kinds[below(x, sizeof kinds / sizeof kinds[0])](x);
 }
 
 static void hear_answer(struct talk *t, const Leasehold__AppendAnswer *m)
@@ -133,6 +138,8 @@ static void hear(struct lh_sim_stranger *x, const struct lh_input *in)
 {
     const Leasehold__AppendReply *m = in->message;
 
+    if (in->method == LH_METHOD_LEASE_SESSION)
+        lh_sim_x_hears_of_leases(x, in);
     for (size_t i = 0; i < TALKS && in->method == LH_METHOD_APPEND; i++)
         for (size_t k = 0; x->talks[i].link == in->link && k < m->n_answers; k++)
             if (m->answers[k]->lane == x->talks[i].lane)
@@ -148,7 +155,10 @@ static void step(void *self, struct lh_input *in, struct lh_effects *fx)
         hear(x, in);
     } else if (in->kind == LH_IN_LINK_CLOSED) {
         forget(x, in->link);
-    } else if (in->kind == LH_IN_TIMER && !x->ended && lh_instant_reached(in->now, x->next)) {
+    } else if (in->kind == LH_IN_TIMER && !x->ended) {
+        lh_sim_x_beats(x, in->now);
+        if (!lh_instant_reached(in->now, x->next))
+            return;
         misbehave(x);
         x->next = lh_instant_add(in->now, lh_nanoseconds(1000000 + below(x, 60000000)));
     } else if (in->kind == LH_IN_STOP) {
@@ -160,7 +170,9 @@ static struct lh_instant deadline(const void *self)
 {
     const struct lh_sim_stranger *x = self;
 
-    return x->ended ? LH_INSTANT_NEVER : x->next;
+    if (x->ended)
+        return LH_INSTANT_NEVER;
+    return x->lessee.shown ? lh_instant_min(x->next, x->lessee.beat_at) : x->next;
 }
 
 /* ---- Its node ---- */
@@ -171,6 +183,7 @@ static bool start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 
     x->node = node;
     memset(x->talks, 0, sizeof x->talks);
+    x->lessee = (struct lessee_of_stranger){0};
     *core = (struct lh_core){.self = x, .step = step, .deadline = deadline};
     return true;
 }

@@ -5,6 +5,7 @@
 #include "sim/cluster/stranger.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/cluster/program_internal.h"
 
 #include "base/probe.h"
 #include "proto/codec.h"
@@ -27,6 +28,18 @@ struct talk {
     uint64_t next;          /* APPEND: the batch that is next, from 0 */
 };
 
+/* Its session of leases. */
+struct lessee_of_stranger {
+    uint64_t link; /* 0: none */
+    uint8_t id[16];
+    bool shown;
+    uint64_t answered; /* the stamp of the last answer */
+    uint64_t last_id;
+    uint64_t change; /* that it was last told to drop a value for */
+    struct lh_duration every;
+    struct lh_instant beat_at; /* if it has shown */
+};
+
 struct lh_sim_stranger {
     struct lh_sim_cluster *cluster;
     struct lh_sim_node *node;
@@ -36,6 +49,7 @@ struct lh_sim_stranger {
     uint64_t links, lanes;
     struct talk talks[TALKS];
     size_t talk;
+    struct lessee_of_stranger lessee;
     struct lh_effects *fx; /* of the present step */
 };
 
@@ -75,6 +89,14 @@ void lh_sim_x_repeat(struct lh_sim_stranger *x);
 void lh_sim_x_open_wrongly(struct lh_sim_stranger *x);
 void lh_sim_x_send_malformed(struct lh_sim_stranger *x);
 void lh_sim_x_mistake_lanes(struct lh_sim_stranger *x);
+
+/* ---- stranger_leases.c ---- */
+
+/* There are programs with leases, and so names. */
+bool lh_sim_x_may_lease(const struct lh_sim_stranger *x);
+void lh_sim_x_use_leases(struct lh_sim_stranger *x);
+void lh_sim_x_hears_of_leases(struct lh_sim_stranger *x, const struct lh_input *in);
+void lh_sim_x_beats(struct lh_sim_stranger *x, struct lh_instant now);
 
 /* ---- stranger_asks.c ---- */
 

@@ -1,6 +1,7 @@
 /* `leasehold-sim`: finds the subcommand; what the subcommands share. */
 #include "sim/command/command.h"
 
+#include "base/version.h"
 #include "sim/run/run.h"
 
 #include <signal.h>
@@ -8,12 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERSION "0.1"
-
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct lh_flags_entry commands[] = {
     {"run", "one run from a seed, with its verdict", lh_sim_command_run},
     {"swarm", "many runs, side by side", lh_sim_command_swarm},
     {"replay", "a run as a narrative: what happened, line by line", lh_sim_command_replay},
@@ -27,38 +23,56 @@ static const struct {
     {"bounds", "list what bounds the cores, and what is shipped", lh_sim_command_bounds},
 };
 
+#define USAGE "COMMAND [OPTION]... [ARGUMENT]..."
+#define SUMMARY                                                                                    \
+    "Runs the real master, chunkserver and client in a simulated world of faults and checks the\n" \
+    "invariants of docs/protocol.md. The same seed gives the same run."
+#define STATUS                                                                                     \
+    "Exit status:\n"                                                                               \
+    "  0  all fine\n"                                                                              \
+    "  1  safety: an invariant broke\n"                                                            \
+    "  2  usage: wrong options, seed or scenario, or a file that cannot be read\n"                 \
+    "  3  liveness: something that had to happen in time did not\n"                                \
+    "  4  crash: an assertion or a signal ended a run, or it did not end\n"                        \
+    "  5  what was expected is not so: a scenario's expectation, the same run twice,\n"            \
+    "     a planted bug to be found\n"                                                             \
+    "  6  a coverage mark was never reached (swarm --require-marks)\n"                             \
+    "  7  an output cannot be written, or the system gave no process\n"
+
 static void print_help(FILE *to)
 {
-    (void)fputs("usage: leasehold-sim COMMAND [OPTION]... [ARGUMENT]...\n"
-                "\n"
-                "Runs the real master, chunkserver and client in a simulated world of faults and "
-                "checks the\n"
-                "invariants of docs/protocol.md. The same seed gives the same run.\n"
-                "\n",
-        to);
+    (void)fputs("usage: leasehold-sim " USAGE "\n\n" SUMMARY "\n\n", to);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         (void)fprintf(to, "  %-10s  %s\n", commands[i].name, commands[i].summary);
     (void)fputs("\n"
                 "`leasehold-sim COMMAND --help` says more; docs/simulator.md explains it all. To "
                 "begin:\n"
                 "  leasehold-sim swarm --for 1m\n"
-                "\n"
-                "Exit status:\n"
-                "  0  all fine\n"
-                "  1  safety: an invariant broke\n"
-                "  2  usage: wrong options, seed or scenario, or a file that cannot be read\n"
-                "  3  liveness: something that had to happen in time did not\n"
-                "  4  crash: an assertion or a signal ended a run, or it did not end\n"
-                "  5  what was expected is not so: a scenario's expectation, the same run twice,\n"
-                "     a planted bug to be found\n"
-                "  6  a coverage mark was never reached (swarm --require-marks)\n"
-                "  7  an output cannot be written, or the system gave no process\n",
+                "\n" STATUS,
         to);
+}
+
+/* --help=FORM of the program itself. */
+static int print_page(const char *form)
+{
+    static const struct lh_flags_program program = {
+        .name = "leasehold-sim",
+        .title = "a cluster of Leasehold in a simulated world of faults",
+        .usage = USAGE,
+        .summary = SUMMARY,
+        .epilog = STATUS,
+        .entries = commands,
+        .count = sizeof commands / sizeof commands[0],
+    };
+
+    if (lh_flags_program_page(&program, form, LH_VERSION))
+        return LH_SIM_EXIT_OK;
+    return lh_sim_command_error(LH_SIM_EXIT_USAGE, "", "--help: '%s' is none of: man", form);
 }
 
 static const char *version(char text[64])
 {
-    (void)snprintf(text, 64, VERSION " (seeds of generation %u)", LH_SIM_GENERATION);
+    (void)snprintf(text, 64, LH_VERSION " (seeds of generation %u)", LH_SIM_GENERATION);
     return text;
 }
 
@@ -89,6 +103,8 @@ int main(int argc, char **argv)
         print_help(stdout);
         return finish_output(LH_SIM_EXIT_OK);
     }
+    if (strncmp(name, "--help=", 7) == 0)
+        return finish_output(print_page(name + 7));
     if (strcmp(name, "--version") == 0) {
         char text[64];
         (void)printf("leasehold-sim %s\n", version(text));

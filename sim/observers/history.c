@@ -121,6 +121,7 @@ static void reader_opened(
 {
     struct reader *r = lh_alloc(sizeof *r);
 
+    lh_ob_lookups_opened(o, call, open->path, open->file, open->from_cache);
     r->client = call->client;
     r->handle = open->reader;
     r->file = lh_ob_named_all(o, open->path, call->begun, lh_sim_now(o->sim));
@@ -175,6 +176,7 @@ static void complete(struct lh_sim_observers *o, const struct lh_effect *e)
             struct writer *w = get_writer(h, open->writer);
             w->file = lh_ob_named_all(o, open->path, call->begun, lh_sim_now(o->sim));
             w->token = open->token;
+            lh_ob_lookups_opened(o, call, open->path, open->file, open->from_cache);
         }
         break;
     }
@@ -299,6 +301,7 @@ void lh_ob_names_changed(struct lh_sim_observers *o, const char *path, uint64_t 
     }
     LH_GROW(n->times, n->capacity, n->count + 1);
     n->times[n->count++] = (struct naming){lh_sim_now(o->sim), file};
+    lh_ob_lookups_changed(o, n);
 }
 
 bool lh_ob_named(

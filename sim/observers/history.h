@@ -99,6 +99,14 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
 void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
     const struct lh_fetch_call *fetch, int error);
 
+/* ---- lookups.c: VAL-7 ---- */
+
+/* The path has another file now, or none. */
+void lh_ob_lookups_changed(struct lh_sim_observers *o, const struct name *n);
+void lh_ob_lookups_stepped(struct lh_sim_observers *o, const struct actor *a);
+void lh_ob_lookups_opened(struct lh_sim_observers *o, const struct call *call, const char *path,
+    uint64_t file, bool from_cache);
+
 /* ---- names.c ---- */
 
 /* The record of the client's call of that number is in the store (HA-12). */

@@ -1,7 +1,7 @@
 /* INV-13: no two programs believe at the same time that they hold conflicting locks, while clock
  * rates are within rho. A belief can only begin, or reach further, in a step of its client that
  * takes something from the master, so only then is it looked at, with each clock at that true
- * moment. */
+ * moment. And what has run out has (PS-3). */
 #include "sim/observers/leases.h"
 
 #include "utlist.h"
@@ -62,8 +62,18 @@ void lh_ob_inv13_stepped(struct lh_sim_observers *o, const struct actor *a)
     DL_FOREACH(o->leases->sessions, s) {
         if (s->client != a)
             continue;
-        LL_FOREACH(s->held, h)
-            if (!failed(o) && lh_ob_lock_believed(s, h))
+        LL_FOREACH(s->held, h) {
+            if (failed(o))
+                return;
+            if (!lh_ob_lock_believed(s, h))
+                h->over = true;
+            else if (h->over)
+                lh_sim_fail(o->sim, "INV-13", 0,
+                    "%s believes in its lock on %s (token %" PRIu64 ") again, which had run out "
+                    "(PS-3)",
+                    s->client->name, h->name->text, h->token);
+            else
                 check(o, s, h);
+        }
     }
 }

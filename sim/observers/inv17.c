@@ -1,5 +1,6 @@
 /* INV-17: an attached value is there while its session lives, and is gone within a bounded time
- * after. A watcher gets every change once and in order, or a reset with what is there. */
+ * after. A watcher gets every change once and in order, or a reset with what is there. What one
+ * stream tells of locks never conflicts (NL-6). */
 #include "sim/observers/leases.h"
 
 #include "utlist.h"
@@ -32,7 +33,7 @@ void lh_ob_inv17_changed(struct lh_sim_observers *o, struct lname *n, const stru
 
     if (!v->removed || was_asked_for(o, n))
         return;
-    const struct lsession *s =
+    struct lsession *s =
         before == NULL || !before->attached ? NULL : lh_ob_lsession_of_id(o, before->session);
     if (before == NULL || !before->attached)
         lh_sim_fail(o->sim, "INV-17", 0, "%s is deleted, and nobody has asked for it", n->text);
@@ -40,6 +41,8 @@ void lh_ob_inv17_changed(struct lh_sim_observers *o, struct lname *n, const stru
         lh_ob_fail_unless_excused(o, "INV-17", 0, &o->seen_inv15,
             "%s is deleted, and the session of %s that it is attached to is valid", n->text,
             s->client->name);
+    else if (s != NULL)
+        s->removed = n; /* it has expired, and is over for the master: it does not go on */
 }
 
 bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size)
@@ -73,6 +76,19 @@ static struct lwatch *find_watch(
     return NULL;
 }
 
+static void forget_lock(struct lwatch *w, struct ltold *t)
+{
+    LL_DELETE(w->locks_told, t);
+    free(t->name);
+    free(t);
+}
+
+static void forget_locks(struct lwatch *w)
+{
+    while (w->locks_told != NULL)
+        forget_lock(w, w->locks_told);
+}
+
 void lh_ob_inv17_watch_opened(
     struct lh_sim_observers *o, const struct call *call, const struct lh_watch_open_call *open)
 {
@@ -82,6 +98,7 @@ void lh_ob_inv17_watch_opened(
     w->handle = open->watch;
     w->prefix = lh_strdup(open->prefix);
     w->position = open->from;
+    w->locks = open->locks;
     DL_APPEND(o->leases->watches, w);
 }
 
@@ -92,6 +109,7 @@ void lh_ob_inv17_watch_closed(struct lh_sim_observers *o, const struct actor *a,
     if (w == NULL)
         return;
     DL_DELETE(o->leases->watches, w);
+    forget_locks(w);
     free(w->prefix);
     free(w->told);
     free(w);
@@ -228,6 +246,55 @@ static void end_of(struct lh_sim_observers *o, struct lwatch *w, const Leasehold
         w->position = r->next;
 }
 
+/* ---- Locks ---- */
+
+static struct ltold *lock_told(
+    const struct lwatch *w, const char *name, const Leasehold__LockHolder *h)
+{
+    struct ltold *t;
+
+    LL_FOREACH(w->locks_told, t)
+        if (strcmp(t->name, name) == 0 && memcmp(t->session, h->session.data, SESSION_ID) == 0)
+            return t;
+    return NULL;
+}
+
+static void lock_is_granted(
+    struct lh_sim_observers *o, struct lwatch *w, const Leasehold__LockEvent *e)
+{
+    bool shared = e->holder->mode == LEASEHOLD__LOCK_MODE__SHARED;
+    struct ltold *t;
+
+    LL_FOREACH(w->locks_told, t)
+        if (strcmp(t->name, e->name) == 0 && !(shared && t->shared))
+            lh_sim_fail(o->sim, "INV-17", 0,
+                "%s is told that the lock of %s is granted with token %" PRIu64
+                ", and not that the one before is over (NL-6)",
+                w->client->name, e->name, e->holder->token);
+    t = lh_alloc(sizeof *t);
+    t->name = lh_strdup(e->name);
+    memcpy(t->session, e->holder->session.data, SESSION_ID);
+    t->shared = shared;
+    LL_PREPEND(w->locks_told, t);
+}
+
+static void locks_told(struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchReply *r)
+{
+    if (r->reset)
+        forget_locks(w);
+    for (size_t i = 0; i < r->n_locks && !failed(o); i++) {
+        const Leasehold__LockEvent *e = r->locks[i];
+        struct ltold *t = lock_told(w, e->name, e->holder);
+        if (!is_under(w, e->name))
+            lh_sim_fail(o->sim, "INV-17", 0, "%s is told of a lock of %s, and watches %s",
+                w->client->name, e->name, w->prefix);
+        else if (e->kind == LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED)
+            lock_is_granted(o, w, e);
+        else if (e->kind != LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT && t != NULL)
+            forget_lock(w, t);
+    }
+}
+
 void lh_ob_inv17_told(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_watch_next_call *next)
 {
@@ -236,6 +303,10 @@ void lh_ob_inv17_told(
 
     if (w == NULL || r == NULL || r->error != LEASEHOLD__ERROR_CODE__OK)
         return;
+    if (w->locks) {
+        locks_told(o, w, r);
+        return;
+    }
     if (r->reset) {
         w->reset = true;
         w->told_count = 0;

@@ -24,63 +24,6 @@ static bool is_id(const uint8_t *a, const uint8_t *b)
     return memcmp(a, b, SESSION_ID) == 0;
 }
 
-/* ---- Streams ---- */
-
-static struct lstream *stream_of(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    struct lstream *t, *next;
-
-    HASH_ITER(hh, o->leases->streams, t, next)
-        if (t->attached && !t->over && is_id(t->session, session))
-            return t;
-    return NULL;
-}
-
-static uint64_t part(struct lh_duration d, unsigned tenths)
-{
-    return d.ns / 10 * tenths;
-}
-
-/* It has a session at the master, for certain. */
-static bool is_alive(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    const struct lstream *t = stream_of(o, session);
-    struct lh_instant now = lh_sim_clock(o->master->node);
-
-    return t != NULL && t->back && t->hears && now.ns - t->heard.ns < part(t->term, 8);
-}
-
-/* It has none, for certain. */
-static bool is_gone(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    const struct lstream *t = stream_of(o, session);
-    struct lh_instant now = lh_sim_clock(o->master->node);
-
-    return t != NULL && now.ns - t->renewed.ns > part(t->term, 12) + lh_seconds(1).ns;
-}
-
-static void drop_shown(struct lstream *t)
-{
-    struct lwaiter *w, *next;
-    struct shown_lock *k, *next_lock;
-
-    DL_FOREACH_SAFE(t->shown, w, next) {
-        DL_DELETE(t->shown, w);
-        free(w);
-    }
-    LL_FOREACH_SAFE(t->shown_locks, k, next_lock) {
-        LL_DELETE(t->shown_locks, k);
-        free(k);
-    }
-}
-
-void lh_ob_inv18_stream_gone(struct lh_sim_observers *o, struct lstream *t)
-{
-    drop_shown(t);
-    HASH_DELETE(hh, o->leases->streams, t);
-    free(t);
-}
-
 /* ---- Queues ---- */
 
 static struct lrequest *request_of(
@@ -122,12 +65,31 @@ static void release(struct lname *n, const uint8_t *session, uint64_t token)
 
 static void hold(struct lname *n, const uint8_t *session, uint64_t token)
 {
-    struct lholder *h = lh_alloc(sizeof *h);
+    struct lholder *h;
 
+    DL_FOREACH(n->holders, h)
+        if (is_id(h->session, session) && h->token == token)
+            return; /* as it was, also if it is cut */
     release(n, session, 0);
+    h = lh_alloc(sizeof *h);
     memcpy(h->session, session, SESSION_ID);
     h->token = token;
     DL_APPEND(n->holders, h);
+}
+
+/* NL-4: it ends with the session as it is now, or before. */
+static void cut(
+    const struct lh_sim_observers *o, const struct lstream *t, struct lname *n, uint64_t token)
+{
+    struct lholder *h;
+
+    DL_FOREACH(n->holders, h) {
+        if (!is_id(h->session, t->session) || h->token != token || h->cut_until.ns != 0)
+            continue;
+        h->cut_until = lh_instant_add(lh_sim_clock(o->master->node),
+            lh_nanoseconds(lh_ob_tenths(t->term, 12) + lh_seconds(1).ns));
+        n->cut = true;
+    }
 }
 
 static void wait_in(struct lrequest *r, uint64_t number)
@@ -156,8 +118,8 @@ static struct lwaiter *head_of(struct lh_sim_observers *o, const struct lname *n
     struct lwaiter *w, *first = NULL;
 
     DL_FOREACH(n->waiting, w)
-        if ((first == NULL || w->number < first->number) && !is_gone(o, w->session) &&
-            (!certain || is_alive(o, w->session)))
+        if ((first == NULL || w->number < first->number) && !lh_ob_lstream_over(o, w->session) &&
+            (!certain || lh_ob_lstream_alive(o, w->session)))
             first = w;
     return first;
 }
@@ -167,7 +129,7 @@ static bool is_free(struct lh_sim_observers *o, const struct lname *n)
     struct lholder *h;
 
     DL_FOREACH(n->holders, h)
-        if (!is_gone(o, h->session))
+        if (!lh_ob_lstream_over(o, h->session))
             return false;
     return true;
 }
@@ -184,7 +146,8 @@ static void next_is_due(struct lh_sim_observers *o, struct lname *n)
 {
     struct lwaiter *w = head_of(o, n, false);
 
-    if (w == NULL || n->due_at != 0 || !is_free(o, n) || may_wait(o) || !is_alive(o, w->session))
+    if (w == NULL || n->due_at != 0 || !is_free(o, n) || may_wait(o) ||
+        !lh_ob_lstream_alive(o, w->session))
         return;
     n->due_at = lh_sim_now(o->sim) + DUE_NS + o->cluster->config.world.timer_late.ns;
     n->due_steps = 0;
@@ -231,6 +194,10 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
         next_is_due(o, n);
         break;
     }
+    case LEASEHOLD__LEASE_OP__OP_YIELD:
+        if (!op->yield->refuse)
+            cut(o, t, lh_ob_lname(o, op->yield->name), op->yield->token);
+        break;
     case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
         r = request_of(o, t->session, op->withdraw->id, false);
         if (r != NULL) {
@@ -246,16 +213,11 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
 
 static void attaches(struct lh_sim_observers *o, struct lstream *t, const Leasehold__Attach *m)
 {
-    struct lstream *other, *next;
-
     if (m->session.len != SESSION_ID)
         return;
-    HASH_ITER(hh, o->leases->streams, other, next)
-        if (other != t && other->attached && is_id(other->session, m->session.data))
-            other->over = true;
-    memcpy(t->session, m->session.data, SESSION_ID);
-    t->attached = true;
-    t->renewed = o->master->clock;
+    lh_ob_lstream_attaches(o, t, m);
+    if (t->over)
+        return;
     /* Until it has shown what it has nobody can say what it waits for. */
     struct lname *n, *next_name;
     HASH_ITER(hh, o->leases->names, n, next_name)
@@ -280,10 +242,7 @@ void lh_ob_inv18_takes(
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT:
         if (t->back)
             t->renewed = o->master->clock;
-        t->hears =
-            m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
-        /* The answer left before this heartbeat did, so about that much earlier. */
-        t->heard.ns = t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
+        lh_ob_lstream_hears(t, m->beat->last_stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)
@@ -309,6 +268,16 @@ static bool is_lost(const Leasehold__Shown *m, const char *name)
     return false;
 }
 
+static bool goes_on(const struct lstream *t, const Leasehold__Shown *m, const struct lname *n)
+{
+    const struct shown_lock *k;
+
+    LL_FOREACH(t->shown_locks, k)
+        if (k->name == n)
+            return !is_lost(m, n->text);
+    return false;
+}
+
 static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leasehold__Shown *m)
 {
     struct lwaiter *w;
@@ -316,7 +285,8 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
     struct lname *n, *next;
 
     HASH_ITER(hh, o->leases->names, n, next)
-        release(n, t->session, 0);
+        if (!goes_on(t, m, n))
+            release(n, t->session, 0);
     LL_FOREACH(t->shown_locks, k)
         if (!is_lost(m, k->name->text))
             hold(k->name, t->session, k->token);
@@ -325,7 +295,7 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
         if (r != NULL)
             wait_in(r, w->number);
     }
-    drop_shown(t);
+    lh_ob_lstream_drop_shown(t);
     t->back = true;
 }
 
@@ -349,9 +319,28 @@ static void says_granted(
     lh_ob_inv14_granted(o, t->session, m->id, r->name, r->shared, m->token);
 }
 
+/* VAL-2: caches are told to drop the value; each has, or its lease ends with its session as it was
+ * then. `change` counts from the first that is told. */
+static void value_changes(struct lh_sim_observers *o, struct lname *n, uint64_t change)
+{
+    uint64_t now = lh_sim_now(o->sim);
+    uint64_t longest = lh_ob_tenths(o->leases->longest, 12) + lh_seconds(2).ns +
+                       16 * o->cluster->config.world.timer_late.ns;
+
+    if (n->change != change) {
+        n->change = change;
+        n->changing_since = now;
+    } else if (now - n->changing_since > longest && !may_wait(o) && !o->config.clocks_beyond_rho) {
+        lh_sim_fail(o->sim, "INV-18", 0,
+            "the value of %s changes since %" PRIu64 " ms, longer than any cache lease is (VAL-2)",
+            n->text, n->changing_since / 1000000);
+    }
+}
+
 static void says_answer(
     struct lh_sim_observers *o, const struct lstream *t, const Leasehold__LeaseAnswer *a)
 {
+    struct lname *n, *next;
     struct lrequest *r;
 
     switch (a->answer_case) {
@@ -367,6 +356,18 @@ static void says_answer(
         r = a->refused->id == 0 ? NULL : request_of(o, t->session, a->refused->id, false);
         if (r != NULL)
             leave(r->name, t->session, a->refused->id);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_DEMAND:
+        if (a->demand->cancel)
+            cut(o, t, lh_ob_lname(o, a->demand->name), a->demand->token);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_DROP:
+        value_changes(o, lh_ob_lname(o, a->drop->name), a->drop->change);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE:
+        HASH_ITER(hh, o->leases->names, n, next)
+            if (n->change != 0 && n->change == a->value->changing)
+                value_changes(o, n, n->change);
         break;
     default:
         break;
@@ -384,10 +385,13 @@ void lh_ob_inv18_says(
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
         says_shown(o, t, m->shown);
+        lh_ob_lstream_answers(o, t, m->shown->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
         if (m->beat->error != LEASEHOLD__ERROR_CODE__OK)
             session_over(o, t->session);
+        else
+            lh_ob_lstream_answers(o, t, m->beat->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS:
         for (size_t i = 0; i < m->answers->n_answers && !failed(o); i++)
@@ -399,6 +403,23 @@ void lh_ob_inv18_says(
 }
 
 /* ---- After a step of the master ---- */
+
+/* Who does not listen has lost a lock that was cut all the same. */
+static void end_cut(struct lh_sim_observers *o, struct lname *n)
+{
+    struct lh_instant now = lh_sim_clock(o->master->node);
+    struct lholder *h, *next;
+
+    n->cut = false;
+    DL_FOREACH_SAFE(n->holders, h, next) {
+        n->cut |= h->cut_until.ns != 0;
+        if (h->cut_until.ns == 0 || lh_instant_before(now, h->cut_until))
+            continue;
+        DL_DELETE(n->holders, h);
+        free(h);
+        next_is_due(o, n);
+    }
+}
 
 static void check_name(struct lh_sim_observers *o, struct lname *n)
 {
@@ -419,7 +440,7 @@ static void check_name(struct lh_sim_observers *o, struct lname *n)
     if (n->due_at == 0)
         return;
     w = head_of(o, n, false);
-    if (w == NULL || !is_free(o, n) || !is_alive(o, w->session))
+    if (w == NULL || !is_free(o, n) || !lh_ob_lstream_alive(o, w->session))
         n->due_at = 0;
     else if (lh_sim_now(o->sim) > n->due_at && ++n->due_steps > DUE_STEPS &&
              !o->config.clocks_beyond_rho)
@@ -432,9 +453,12 @@ void lh_ob_inv18_stepped(struct lh_sim_observers *o)
 {
     struct lname *n, *next;
 
-    HASH_ITER(hh, o->leases->names, n, next)
+    HASH_ITER(hh, o->leases->names, n, next) {
+        if (n->cut)
+            end_cut(o, n);
         if (!failed(o) && (n->passed_by || n->due_at != 0))
             check_name(o, n);
+    }
 }
 
 void lh_ob_inv18_forget(struct lh_sim_observers *o)
@@ -455,7 +479,7 @@ void lh_ob_inv18_forget(struct lh_sim_observers *o)
             DL_DELETE(n->holders, h);
             free(h);
         }
-        n->due_at = 0;
-        n->passed_by = false;
+        n->due_at = n->change = 0;
+        n->passed_by = n->cut = false;
     }
 }

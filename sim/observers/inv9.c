@@ -56,7 +56,7 @@ static bool in_force(
 }
 
 /* An operator has asked for the lease, or for something that needs it: the server is to be emptied,
- * the file lies in the trash, load is to be balanced. */
+ * the file is to be removed, load is to be balanced. */
 static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
@@ -66,7 +66,7 @@ static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c
         now - o->servers[c->holder]->asked_to_drain_at < window)
         return true;
     if (lh_sim_master_config(o->cluster)->balance ||
-        (f != NULL && (f->trashed || f->purge_asked)) ||
+        (f != NULL && (f->trashed || f->removal_asked)) ||
         (c->holder >= 0 && lh_sim_is_draining(o->cluster, (size_t)c->holder + 1)))
         return true;
     return (c->recalled_at != 0 && now - c->recalled_at < window) ||
@@ -407,6 +407,7 @@ static void check_asked(
         uint64_t version;
         /* It may have let a lease go that an answer under way continues. */
         if (!lh_ob_replica(c, a->number)->ordered || is_recalled(o, c) ||
+            c->decided_holder != (int32_t)a->number || /* it is asked to give it up (LEASE-8) */
             !lh_ob_model_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
             !lh_ob_believes(a, c->id, a->clock, &version) || c->decided_version > version)
             continue; /* nor is one asked for that was recalled, and then overtaken by a roll */

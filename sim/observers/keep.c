@@ -142,6 +142,7 @@ static void asked_to_remove(struct lh_sim_observers *o, const Leasehold__RemoveR
     HASH_ITER(hh, o->files, f, next) {
         if (f->path == NULL || (m->file != 0 ? f->id != m->file : strcmp(f->path, m->path) != 0))
             continue;
+        f->removal_asked = true;
         f->purge_asked = f->purge_asked || m->now;
         f->recalled_at = lh_sim_now(o->sim);
     }

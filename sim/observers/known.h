@@ -186,6 +186,7 @@ struct file {
     bool trashed;
     uint64_t trashed_at; /* true ns */
     bool purge_asked;    /* for good, by an operator */
+    bool removal_asked;  /* of the master; it may be carried out much later (VAL-7) */
     uint64_t short_at;   /* true ns: when too few members were last left for appends; 0: never */
     uint32_t replication, min_replicas;
     struct chunk **chunks; /* by index */

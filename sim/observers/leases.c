@@ -112,13 +112,27 @@ static void acquired(
 }
 
 /* INV-9: when nothing is broken any more nobody loses what he has. */
-static void lost(struct lh_sim_observers *o, const struct lsession *s)
+static void lost(struct lh_sim_observers *o, struct lsession *s)
 {
     uint64_t rest = 4 * o->leases->longest.ns + lh_seconds(10).ns;
 
+    if (lh_ob_session_believed(s))
+        lh_sim_fail(o->sim, "INV-13", 0,
+            "a program at %s is told that its session is lost, and it is valid", s->client->name);
     if (o->over && !o->config.clocks_beyond_rho && s->opened_at > o->over_at + rest)
         lh_sim_fail(o->sim, "INV-9", 0, "a program at %s lost its session, and nothing was broken",
             s->client->name);
+    drop_held(s, 0);
+}
+
+/* INV-17: all that is attached to a session that goes on is there (PS-3). */
+static void resumed(struct lh_sim_observers *o, const struct lsession *s)
+{
+    if (s->removed != NULL)
+        lh_ob_fail_unless_excused(o, "INV-17", 0, &o->seen_inv15,
+            "a session of %s goes on after it had expired, and %s, which was attached to it, is "
+            "deleted",
+            s->client->name, s->removed->text);
 }
 
 static void happened(
@@ -128,16 +142,12 @@ static void happened(
 
     if (s == NULL)
         return;
-    if (e->event == LH_CLIENT_LOST) {
-        if (lh_ob_session_believed(s))
-            lh_sim_fail(o->sim, "INV-13", 0,
-                "a program at %s is told that its session is lost, and it is valid",
-                s->client->name);
+    if (e->event == LH_CLIENT_LOST || e->event == LH_CLIENT_EXPIRED)
         lost(o, s);
-        drop_held(s, 0);
-    } else if (e->event == LH_CLIENT_LOCK_LOST) {
+    else if (e->event == LH_CLIENT_RESUMED)
+        resumed(o, s);
+    else if (e->event == LH_CLIENT_LOCK_LOST)
         drop_held(s, e->lock);
-    }
 }
 
 /* ---- Calls ---- */
@@ -218,6 +228,34 @@ void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *as
 
 /* ---- Messages ---- */
 
+/* PS-2: a program refuses a lower reign than the highest that it has seen. */
+static void is_greeted(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    const Leasehold__LeaseSessionReply *m = (const Leasehold__LeaseSessionReply *)s->message;
+    size_t i = lh_ob_actor_index(o, a);
+
+    if (m == NULL || m->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING)
+        return;
+    if (m->greeting->reign < o->leases->reign[i])
+        o->leases->low_link[i] = s->link;
+    else
+        o->leases->reign[i] = m->greeting->reign;
+}
+
+static void shows(struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    const Leasehold__LeaseSessionRequest *m = (const Leasehold__LeaseSessionRequest *)s->message;
+
+    if (s->effect->kind != LH_FX_SEND || m == NULL ||
+        m->body_case != LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW ||
+        o->leases->low_link[lh_ob_actor_index(o, a)] != s->link)
+        return;
+    lh_sim_fail(o->sim, "INV-13", 0,
+        "%s shows what it has to a master of a lower reign than the highest that greeted it (PS-2)",
+        a->name);
+}
+
 void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     struct lstream *t;
@@ -226,6 +264,7 @@ void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struc
         return;
     if (a->part == PART_CLIENT) {
         o->leases->told[lh_ob_actor_index(o, a)] = true;
+        is_greeted(o, a, s);
         return;
     }
     if (a->part != PART_MASTER)
@@ -250,6 +289,8 @@ void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct
 {
     struct lstream *t;
 
+    if (s->method == LH_METHOD_LEASE_SESSION && a->part == PART_CLIENT && !failed(o))
+        shows(o, a, s);
     if (s->method != LH_METHOD_LEASE_SESSION || a->part != PART_MASTER)
         return;
     HASH_FIND(hh, o->leases->streams, &s->link, sizeof s->link, t);
@@ -290,6 +331,7 @@ void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a)
     lh_ob_inv13_stepped(o, a);
     if (!failed(o))
         lh_ob_inv15_stepped(o, a);
+    lh_ob_lookups_stepped(o, a);
 }
 
 void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what)
@@ -303,6 +345,8 @@ void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum 
         lh_ob_inv18_forget(o);
     if (a->part != PART_CLIENT)
         return;
+    o->leases->reign[lh_ob_actor_index(o, a)] = 0;
+    o->leases->low_link[lh_ob_actor_index(o, a)] = 0;
     DL_FOREACH_SAFE(o->leases->sessions, s, next)
         if (s->client == a)
             forget_session(o->leases, s);

@@ -19,12 +19,14 @@ struct lsession {
     const struct actor *client;
     const struct lh_client_session *handle;
     uint8_t id[SESSION_ID];
-    uint64_t opened_at; /* true ns */
+    uint64_t opened_at;          /* true ns */
+    const struct lname *removed; /* while it had expired: a value that is attached to it; or NULL */
     struct held {
         struct held *next;
         struct lname *name;
         uint64_t lock, token;
         bool shared;
+        bool over; /* the program has taken something when it was valid no more (PS-3) */
         uint32_t slots;
     } * held; /* granted to the program, and not given back by it */
 };
@@ -61,6 +63,8 @@ struct lholder {
     struct lholder *next, *prev;
     uint8_t session[SESSION_ID];
     uint64_t token;
+    /* On the master's clock: it was cut (NL-4), and is over by then for certain. 0: it was not. */
+    struct lh_instant cut_until;
 };
 
 struct lname {
@@ -79,6 +83,9 @@ struct lname {
     uint64_t due_at; /* true ns: by then the head is granted; 0: nothing is due */
     unsigned due_steps;
     bool passed_by; /* a request was granted in the present step */
+    bool cut;       /* some holder's lock is */
+    uint64_t change,
+        changing_since; /* VAL-2: caches are told to drop it, first at that true time */
 };
 
 /* A change of any value, in the order of revisions. */
@@ -109,17 +116,26 @@ struct ldecided {
     uint8_t record[];
 };
 
+/* So many answers to heartbeats a master can still be told of. */
+#define LANSWERS 4u
+
 /* A session stream, at the master. */
 struct lstream {
     uint64_t link;
     UT_hash_handle hh;
     uint8_t session[SESSION_ID];
+    uint64_t number; /* among the session's streams, as the program counts them */
     bool attached, back, over;
-    bool hears; /* its last heartbeat names an answer that is not old (SES-4) */
+    bool hears; /* its last heartbeat names an answer of this stream (SES-4) */
     struct lh_duration term;
     struct lh_instant renewed; /* on the master's clock: when it last took a heartbeat */
-    struct lh_instant heard;   /* ... and when about the answer left that this one names */
-    struct lwaiter *shown;     /* requests in the showing that is under way ... */
+    struct lh_instant heard;   /* ... and when the answer left that this one names */
+    struct {
+        uint64_t stamp;
+        struct lh_instant at; /* on the master's clock */
+    } answers[LANSWERS];      /* the last ones to heartbeats, a ring */
+    unsigned answer_count;
+    struct lwaiter *shown; /* requests in the showing that is under way ... */
     struct shown_lock {
         struct shown_lock *next;
         struct lname *name;
@@ -133,6 +149,13 @@ struct lwatch {
     const struct actor *client;
     const void *handle;
     char *prefix;
+    bool locks; /* it is told of these ... */
+    struct ltold {
+        struct ltold *next;
+        char *name;
+        uint8_t session[SESSION_ID];
+        bool shared;
+    } * locks_told;    /* ... and by its present stream that these are held */
     uint64_t position; /* the next revision that it may be told of; 0: it waits for a reset */
     bool reset;        /* it is being told what is there, and what changes meanwhile */
     struct told {
@@ -155,6 +178,9 @@ struct leases {
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
     uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
+    /* By client: the highest reign that has greeted its process, and the stream on which a lower
+     * one did since; 0: none. */
+    uint64_t reign[LH_SIM_NODES_MAX], low_link[LH_SIM_NODES_MAX];
     uint64_t life;              /* of the master that streams and queues are of */
     uint64_t life_since;        /* true ns */
     struct lh_duration longest; /* term of a session */
@@ -240,6 +266,17 @@ void lh_ob_inv17_watch_closed(
     struct lh_sim_observers *o, const struct actor *a, const void *handle);
 /* All values that go with a session are gone with it; else `text` says which is not. */
 bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size);
+
+/* ---- lstreams.c ---- */
+uint64_t lh_ob_tenths(struct lh_duration d, unsigned tenths);
+/* The session has a stream at the master, for certain; it has none, and is over. */
+bool lh_ob_lstream_alive(const struct lh_sim_observers *o, const uint8_t *session);
+bool lh_ob_lstream_over(const struct lh_sim_observers *o, const uint8_t *session);
+void lh_ob_lstream_attaches(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__Attach *m);
+void lh_ob_lstream_hears(struct lstream *t, uint64_t last_stamp);
+void lh_ob_lstream_answers(const struct lh_sim_observers *o, struct lstream *t, uint64_t stamp);
+void lh_ob_lstream_drop_shown(struct lstream *t);
 
 /* ---- inv18.c: queues at the master ---- */
 void lh_ob_inv18_takes(

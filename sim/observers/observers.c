@@ -161,6 +161,8 @@ static void does(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
+    if (o->cluster->config.roles && !lh_sim_is_stranger(s->node))
+        lh_ob_access_does(o, s);
     if (is_strange(s)) {
         lh_ob_history_stranger(o, s);
         return;
@@ -182,11 +184,11 @@ static void does(void *arg, const struct lh_sim_sight *s)
     lh_ob_keep_does(o, a, s);
     if (failed(o))
         return;
+    lh_ob_leases_does(o, a, s);
     if (a->part == PART_CLIENT) {
         lh_ob_history_does(o, a, s);
         return;
     }
-    lh_ob_leases_does(o, a, s);
     if (a->part == PART_MASTER)
         lh_ob_ledger_does(o, s);
     lh_ob_model_does(o, a, s);

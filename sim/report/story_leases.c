@@ -239,8 +239,12 @@ bool lh_sim_say_lease_reply(struct lh_sim_story *s, const struct lh_sim_sight *s
     }
     if (sight->method == LH_METHOD_WATCH) {
         const Leasehold__WatchReply *m = (const void *)sight->message;
-        lh_sim_tell(s, t, "tells of %zu changes%s, next is %" PRIu64, m->n_events,
-            m->reset ? " after a reset" : "", m->next);
+        if (m->n_locks > 0)
+            lh_sim_tell(s, t, "tells of %zu events of locks%s", m->n_locks,
+                m->reset ? " after a reset" : "");
+        else
+            lh_sim_tell(s, t, "tells of %zu changes%s, next is %" PRIu64, m->n_events,
+                m->reset ? " after a reset" : "", m->next);
         return true;
     }
     return false;

@@ -10,7 +10,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "held",
         "INV-13"},
     {"session-renewed-before-shown", "PS-2",
-        "a heartbeat renews a session at a master that does not know yet what is held in it",
+        "a program takes a greeting for an answer; the master does not know yet what is held in "
+        "the session, and does not renew it",
         "INV-13"},
     {"showing-wipes-newer-grant", "PS-2",
         "a lock is granted between attaching and showing; the showing does not have it, and it is "
@@ -19,6 +20,11 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
     {"lost-lock-shown", "PS-3",
         "a program whose session has run out on its own clock shows its locks all the same",
         "INV-13"},
+    {"session-opened-anew-after-expiry", "PS-3",
+        "a program whose session has expired opens it again where it is over, and goes on as if "
+        "its "
+        "attached values were still there",
+        "INV-17"},
     {"lock-granted-before-all-back", "PS-3",
         "a master that has just begun grants a name whose holder has not shown itself yet",
         "INV-13"},
@@ -45,6 +51,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "INV-18"},
     {"cut-lock-renewed-at-holder", "NL-4",
         "a holder takes the next answer to a heartbeat for its cut lock, too", "INV-13"},
+    {"lock-event-lost", "NL-6", "of several events of locks a watcher is told of the first alone",
+        "INV-17"},
 
     /* Values. */
     {"drop-confirmed-before-lease", "VAL-1",
@@ -75,12 +83,29 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "values whose session is not back are deleted when a master begins", "INV-17"},
     {"broadcast-promise-stretched", "VAL-5",
         "the master forgets the end of what it has promised of a prefix", "INV-15"},
-    {"promise-counted-from-answer", "VAL-5",
-        "a program counts a prefix's promise from the arrival of the answer", "INV-15"},
+    {"older-bytes-under-a-promise", "VAL-5",
+        "a program serves what it read at an earlier revision of a prefix than is promised",
+        "INV-15"},
     {"watch-event-lost", "VAL-6", "of several changes a watcher is told of the first alone",
         "INV-17"},
     {"watch-event-twice", "VAL-6", "a watcher that goes on is told once more of the last change",
         "INV-17"},
+
+    /* Lookups of files. */
+    {"path-changes-before-lookups-dropped", "VAL-7",
+        "a file is renamed or removed while programs may still open it by its path from memory",
+        "INV-15"},
+    {"path-changes-before-all-back", "VAL-7",
+        "a master that has just begun renames a file whose path is remembered by a session that is "
+        "not back",
+        "INV-15"},
+    {"lookup-served-after-its-session", "VAL-7",
+        "a program opens files from memory by their leases alone, and its session is over",
+        "INV-15"},
+    {"lookup-leased-before-durable", "VAL-7",
+        "a path is remembered whose commit is lost with its master; the next one gives the file's "
+        "id to another path",
+        "INV-15"},
 
     /* Where the token counts. */
     {"guard-forgets", "TOK-1", "a guard does not remember the highest token", "INV-16"},

@@ -124,21 +124,28 @@ bool lh_sim_act_between(struct lh_sim_nemesis *n, enum lh_sim_action_kind kind,
     return lh_sim_perform(n, &a);
 }
 
-static void next_process(void *arg)
+static void follows(void *arg)
 {
     struct follow_up *f = arg;
 
     if (!f->nemesis->resting)
-        lh_sim_act_on(f->nemesis, LH_SIM_ACT_RESTART, f->who, 0);
+        lh_sim_act_between(f->nemesis, f->kind, f->who, f->peer, f->hold);
+}
+
+void lh_sim_act_later(struct lh_sim_nemesis *n, enum lh_sim_action_kind kind, struct lh_sim_who who,
+    struct lh_sim_who peer, uint64_t hold, uint64_t after)
+{
+    struct follow_up *f = lh_alloc(sizeof *f);
+
+    *f = (struct follow_up){n->follow_ups, n, kind, who, peer, hold};
+    n->follow_ups = f;
+    lh_sim_at(n->sim, lh_nanoseconds(after), follows, f);
 }
 
 void lh_sim_restart_soon(struct lh_sim_nemesis *n, struct lh_sim_who who, uint64_t within)
 {
-    struct follow_up *f = lh_alloc(sizeof *f);
-
-    *f = (struct follow_up){n->follow_ups, n, who};
-    n->follow_ups = f;
-    lh_sim_at(n->sim, lh_nanoseconds(spread(n, within / 64, within)), next_process, f);
+    lh_sim_act_later(
+        n, LH_SIM_ACT_RESTART, who, (struct lh_sim_who){0}, 0, spread(n, within / 64, within));
 }
 
 /* ---- Faults ---- */

@@ -8,7 +8,9 @@
 struct follow_up {
     struct follow_up *next;
     struct lh_sim_nemesis *nemesis;
-    struct lh_sim_who who;
+    enum lh_sim_action_kind kind;
+    struct lh_sim_who who, peer;
+    uint64_t hold;
 };
 
 struct lh_sim_nemesis {
@@ -140,6 +142,10 @@ bool lh_sim_act_between(struct lh_sim_nemesis *n, enum lh_sim_action_kind kind,
 
 /* The next process of that server, while messages of the last one are in flight. */
 void lh_sim_restart_soon(struct lh_sim_nemesis *n, struct lh_sim_who who, uint64_t within);
+
+/* After so long, if the nemesis does not rest by then. */
+void lh_sim_act_later(struct lh_sim_nemesis *n, enum lh_sim_action_kind kind, struct lh_sim_who who,
+    struct lh_sim_who peer, uint64_t hold, uint64_t after);
 
 /* ---- Faults ---- */
 

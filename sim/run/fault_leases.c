@@ -140,3 +140,37 @@ void lh_sim_fault_lease_clog(struct lh_sim_nemesis *n)
     if (chance(n, 30))
         lh_sim_act_between(n, LH_SIM_ACT_BREAK_AT, who, master(), 0);
 }
+
+/* A little of what one of the two says is late, and then the program hears that its connection is
+ * broken: what it says on the next one comes first. */
+void lh_sim_fault_lease_stale(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SLOW);
+    struct lh_sim_who who = lh_sim_some_client(n);
+    bool to_master = chance(n, 70);
+
+    a.who = to_master ? who : master();
+    a.peer = to_master ? master() : who;
+    a.delay.ns = spread(n, n->mix.lease.ns >> 4, n->mix.lease.ns * 2);
+    a.hold.ns = spread(n, 1000000, n->mix.lease.ns >> 4);
+    lh_sim_perform(n, &a);
+    lh_sim_act_later(n, LH_SIM_ACT_BREAK_AT, who, master(), 0, a.hold.ns);
+    if (chance(n, 40))
+        lh_sim_act_later(n, LH_SIM_ACT_BREAK_AT, who, master(), 0, spread(n, 1000000, a.hold.ns));
+}
+
+/* Answers are old when they come; and then the master hears nothing more of the program. */
+void lh_sim_fault_lease_aged(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SLOW);
+    struct lh_sim_who who = lh_sim_some_client(n);
+
+    a.who = master();
+    a.peer = who;
+    a.delay.ns = spread(n, n->mix.lease.ns >> 4, n->mix.lease.ns / 2);
+    a.hold.ns = 2 * n->mix.lease.ns + a_lease(n);
+    lh_sim_perform(n, &a);
+    if (chance(n, 70))
+        lh_sim_act_later(n, LH_SIM_ACT_CUT, who, master(), n->mix.lease.ns + a_lease(n),
+            a.delay.ns + below(n, n->mix.lease.ns));
+}

@@ -2,6 +2,7 @@
 #include "sim/run/nemesis.h"
 
 #include "base/alloc.h"
+#include "sim/cluster/stranger.h"
 #include "sim/run/fault.h"
 #include "sim/world/watch.h"
 
@@ -80,6 +81,15 @@ static bool is_critical(const struct lh_sim_sight *s)
     }
 }
 
+/* What the master says to a program concerns both: that one acts by it now. */
+static struct lh_sim_node *concerned(struct lh_sim_nemesis *n, const struct lh_sim_sight *s)
+{
+    bool to_program = s->effect->kind == LH_FX_SEND && s->method == LH_METHOD_LEASE_SESSION &&
+                      s->direction == LH_REPLY && s->peer != NULL && !lh_sim_is_stranger(s->peer);
+
+    return to_program && chance(n, 60) ? lh_sim_find(n->sim, lh_sim_name(s->peer)) : s->node;
+}
+
 static void provoke(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_nemesis *n = arg;
@@ -87,7 +97,7 @@ static void provoke(void *arg, const struct lh_sim_sight *s)
     if (n->resting || n->target != NULL || lh_sim_now(n->sim) < n->quiet_until || !is_critical(s) ||
         below(n, 1000) >= n->mix.targeted_permille)
         return;
-    n->target = s->node;
+    n->target = concerned(n, s);
     lh_sim_at(n->sim, lh_nanoseconds(spread(n, 1000, 4000000)), hit_target, n);
 }
 

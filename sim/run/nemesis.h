@@ -59,7 +59,9 @@
     F(LEASE_EDGE, lease_edge)                                                                      \
     F(LEASE_RESTART, lease_restart)                                                                \
     F(LEASE_KILL, lease_kill)                                                                      \
-    F(LEASE_CLOG, lease_clog)
+    F(LEASE_CLOG, lease_clog)                                                                      \
+    F(LEASE_STALE, lease_stale)                                                                    \
+    F(LEASE_AGED, lease_aged)
 
 /* Of masters that share an etcd, and of that; in the order in which they came to be. */
 #define LH_SIM_FAULTS_OF_MASTERS(F)                                                                \

@@ -372,6 +372,7 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         break;
     case LH_SIM_PROFILE_STRANGERS:
         plan->settings.strangers = lh_sim_few(&random, 1, 4);
+        plan->settings.roles = lh_prng_chance(&random, 30);
         break;
     case LH_SIM_PROFILE_MASTERS:
         lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);

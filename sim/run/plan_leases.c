@@ -1,5 +1,6 @@
 /* Programs with leases in the plan of a seed. All that is drawn comes from a stream of its own. */
 #include "sim/run/plan_parts.h"
+#include "sim/run/sizes.h"
 
 #include <string.h>
 
@@ -7,7 +8,10 @@
 #define OWNED_PATH  "/owned"
 
 /* Of a hundred seeds. */
-#define OWNED 20
+#define OWNED     20
+#define LOOKED_UP 35
+#define BROADCAST 20
+#define STRANGERS 15 /* where there is one master */
 
 /* Beside them little else is going on: so many appending and reading programs stay. */
 #define LEASES_OTHERS 4u
@@ -111,6 +115,53 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
+static void add_opener(struct lh_sim_plan *plan, struct lh_prng *random,
+    enum lh_sim_action_kind kind, const char *name, uint32_t number, const char *path)
+{
+    struct lh_sim_action a = lh_sim_action_default(kind);
+    struct lh_sim_program_spec *p = &a.program;
+
+    *p = lh_sim_program_default(kind == LH_SIM_ACT_FILES ? LH_SIM_FILES : LH_SIM_READER);
+    (void)snprintf(p->name, sizeof p->name, "%s%u", name, (unsigned)number);
+    (void)snprintf(p->path, sizeof p->path, "%s", path);
+    p->client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
+    p->seed = lh_prng_next(random) >> 32;
+    p->every = lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 5, 200)));
+    p->follow = false;
+    p->again = kind == LH_SIM_ACT_READER;
+    lh_sim_plan_add(plan, &a);
+}
+
+/* Clients that remember which file has a path (VAL-7); programs that open, rename and remove the
+ * same few files, and readers that open others again and again to read to their ends. */
+static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t names = 1 + lh_sim_few(random, 1, 3), readers = lh_sim_few(random, 0, 3);
+
+    *lh_sim_bound_of(&plan->settings, "client", "lookups_max") =
+        lh_prng_chance(random, 30) ? lh_prng_between(random, 1, 3) : 64;
+    for (uint32_t i = 1; i <= names; i++)
+        add_opener(plan, random, LH_SIM_ACT_FILES, "names", i, "/name");
+    for (uint32_t i = 1; i <= readers; i++)
+        add_opener(plan, random, LH_SIM_ACT_READER, "ends", i,
+            plan->settings.files[lh_prng_below(random, plan->settings.file_count)].path);
+}
+
+/* Of some name, or of all of them. */
+static void draw_broadcast(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
+{
+    struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "broadcast", 1, 1);
+
+    a.program.count = 1;
+    a.program.broadcast = true;
+    if (lh_prng_chance(random, 50))
+        (void)snprintf(a.program.path, sizeof a.program.path, "/");
+    else
+        (void)snprintf(a.program.path, sizeof a.program.path, "%s-%u", LEASES_PATH,
+            (unsigned)lh_prng_below(random, names));
+    lh_sim_plan_add(plan, &a);
+}
+
 void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     uint32_t names = lh_sim_few(random, 1, 5) + 1, cachers = lh_sim_few(random, 0, 5),
@@ -122,6 +173,9 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     for (uint32_t i = 1; i <= cachers; i++) {
         struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
         a.program.window = lh_sim_few(random, 1, 4);
+        if (lh_prng_chance(random, 30)) /* its leases end, and it has not asked for others */
+            a.program.every =
+                lh_sim_up_to(lh_milliseconds(100), lh_nanoseconds(plan->settings.session_term.ns));
         lh_sim_plan_add(plan, &a);
     }
     for (uint32_t i = 1; i <= changers; i++) {
@@ -132,6 +186,7 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     }
     for (uint32_t i = 1; i <= watchers; i++) {
         struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
+        a.program.locks = lh_prng_chance(random, 40);
         lh_sim_plan_add(plan, &a);
     }
     if (lh_prng_chance(random, 40)) {
@@ -141,4 +196,10 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     }
     if (lh_prng_chance(random, OWNED))
         draw_owners(plan, random);
+    if (lh_prng_chance(random, LOOKED_UP))
+        draw_lookups(plan, random);
+    if (lh_prng_chance(random, BROADCAST))
+        draw_broadcast(plan, random, names);
+    if (lh_prng_chance(random, STRANGERS) && plan->settings.etcd == 0)
+        plan->settings.strangers = lh_sim_few(random, 1, 3);
 }

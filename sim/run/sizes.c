@@ -99,7 +99,7 @@ static void draw_shipped(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
-static uint64_t *bound_of(struct lh_sim_settings *s, const char *core, const char *name)
+uint64_t *lh_sim_bound_of(struct lh_sim_settings *s, const char *core, const char *name)
 {
     size_t count;
     const struct lh_sim_bound *all = lh_sim_bounds(&count);
@@ -127,15 +127,15 @@ static uint64_t *bound_of(struct lh_sim_settings *s, const char *core, const cha
 static void agree(struct lh_sim_settings *s)
 {
     static const char *const rooms[] = {"stream_writers", "stream_lanes"};
-    uint64_t *repeats = bound_of(s, "client", "repeat_for");
-    uint64_t *keeps = bound_of(s, "master", "call_keep");
-    uint64_t *answers = bound_of(s, "master", "calls_max");
-    uint64_t *waits = bound_of(s, "master", "waiters_max");
-    uint64_t *waits_for_one = bound_of(s, "master", "waiters_file_max");
+    uint64_t *repeats = lh_sim_bound_of(s, "client", "repeat_for");
+    uint64_t *keeps = lh_sim_bound_of(s, "master", "call_keep");
+    uint64_t *answers = lh_sim_bound_of(s, "master", "calls_max");
+    uint64_t *waits = lh_sim_bound_of(s, "master", "waiters_max");
+    uint64_t *waits_for_one = lh_sim_bound_of(s, "master", "waiters_file_max");
 
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
-        uint64_t *asks = bound_of(s, "client", rooms[i]);
-        uint64_t takes = *bound_of(s, "chunkserver", rooms[i]);
+        uint64_t *asks = lh_sim_bound_of(s, "client", rooms[i]);
+        uint64_t takes = *lh_sim_bound_of(s, "chunkserver", rooms[i]);
         if (*asks > takes)
             *asks = takes;
     }
@@ -158,13 +158,14 @@ static void agree_on_leases(struct lh_sim_settings *s)
     } leasts[] = {{"programs_max", 24}, {"program_locks_max", 8}, {"locks_max", 32},
         {"waits_max", 24}, {"sharers_max", 4}, {"values_max", 8}, {"values_bytes_max", 1u << 16},
         {"changes_bytes_max", 1u << 16}, {"changes_waiting_max", 8}, {"attached_max", 4},
-        {"reads_waiting_max", 16}, {"policies_max", 4}, {"watchers_max", 8}};
-    uint64_t *least = bound_of(s, "master", "program_term_min");
-    uint64_t *usual = bound_of(s, "master", "program_term");
-    uint64_t *most = bound_of(s, "master", "program_term_max");
+        {"reads_waiting_max", 16}, {"policies_max", 4}, {"watchers_max", 8}, {"lock_events", 4},
+        {"programs_send_bytes", 1u << 16}};
+    uint64_t *least = lh_sim_bound_of(s, "master", "program_term_min");
+    uint64_t *usual = lh_sim_bound_of(s, "master", "program_term");
+    uint64_t *most = lh_sim_bound_of(s, "master", "program_term_max");
 
     for (size_t i = 0; i < sizeof leasts / sizeof leasts[0]; i++) {
-        uint64_t *value = bound_of(s, "master", leasts[i].name);
+        uint64_t *value = lh_sim_bound_of(s, "master", leasts[i].name);
         if (*value < leasts[i].least)
             *value = leasts[i].least;
     }
@@ -173,6 +174,10 @@ static void agree_on_leases(struct lh_sim_settings *s)
     if (*most < *usual)
         *most = *usual;
 }
+
+/* What programs changed stays in the store for watchers: so many pairs a master cannot load one by
+ * one while others wait. */
+#define PAGE_KEYS_LEAST UINT64_C(16)
 
 /* Of masters that share an etcd. Times stand to a reign's term as they are shipped, or shrink with
  * it; but what a call of etcd takes there and back fits in. */
@@ -197,7 +202,7 @@ static uint64_t reign_value(
                                         : spread(random, least, most);
 }
 
-static void draw_reigns(struct lh_sim_settings *s, uint64_t seed)
+static void draw_reigns(struct lh_sim_settings *s, bool leases, uint64_t seed)
 {
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x726569676e73))};
     size_t count;
@@ -209,12 +214,15 @@ static void draw_reigns(struct lh_sim_settings *s, uint64_t seed)
         uint64_t value = reign_value(&bounds[i], s, &random);
         s->bounds[i] = value == bounds[i].shipped ? 0 : value;
     }
+    uint64_t *page = lh_sim_bound_of(s, "reign", "page_keys");
+    if (leases && *page < PAGE_KEYS_LEAST)
+        *page = PAGE_KEYS_LEAST;
 }
 
 void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
     if (plan->settings.etcd > 0)
-        draw_reigns(&plan->settings, seed);
+        draw_reigns(&plan->settings, plan->mix.lease.ns > 0, seed);
 
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
     struct lh_prng of_leases = {lh_mix64(seed ^ UINT64_C(0x626f756e64))};
@@ -234,7 +242,8 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
-        if (strcmp(b->core, "reign") == 0 || (b->leases && plan->mix.lease.ns == 0))
+        if (strcmp(b->core, "reign") == 0 || (b->leases && plan->mix.lease.ns == 0) ||
+            b->shipped == 0) /* off, or on by the plan */
             continue;
         struct lh_prng *draw = b->leases ? &of_leases : b->later ? &later : &random;
         uint64_t value = scaled(b, s);

@@ -338,6 +338,8 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-slots", lh_sim_slot_small, program.slots),
     SLOT("its-recall", slot_recall, program.recall),
     SLOT("its-attached", lh_sim_slot_flag, program.attached),
+    SLOT("its-events", lh_sim_slot_flag, program.locks),
+    SLOT("its-broadcast", lh_sim_slot_flag, program.broadcast),
     SLOT("its-lock", lh_sim_slot_path, program.lock),
     SLOT("its-token", lh_sim_slot_number, program.token),
     SLOT("its-owner", lh_sim_slot_label, program.owner),
@@ -451,10 +453,11 @@ static const struct {
         "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
         "[term <its-term>] [bytes <its-bytes>] [attached <its-attached>]"},
     {LH_SIM_ACT_WATCHER, "watcher <program> at client <its-client> of <its-path> [seed <its-seed>] "
-                         "[count <its-count>] [every <its-pace>]"},
+                         "[count <its-count>] [every <its-pace>] [locks <its-events>]"},
     {LH_SIM_ACT_OPERATOR,
         "operator <program> at client <its-client> of <its-path> [seed <its-seed>] "
-        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>]"},
+        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
+        "[broadcast <its-broadcast>]"},
     {LH_SIM_ACT_END, "end <program>"},
     {LH_SIM_ACT_LET, "let <name> be <who>"},
     {LH_SIM_ACT_MEND, "mend everything"},

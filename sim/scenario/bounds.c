@@ -127,6 +127,10 @@ static struct lh_sim_bound rows[] = {
         "a heartbeat is unanswered so long before other masters are asked")
     FINDER(chunkserver, server)
     FINDER(client, client)
+    /* Off as shipped: drawn where files are to be looked up. */
+    {"client", "lookups_max", LH_SIM_BOUND_COUNT, 0, 0, 65536,
+        "paths whose files a client remembers", IN(client.lookups_max), AS_U32, false, true},
+    LEASE_COUNT(client, client, lookup_chunks, 1, 256, "chunks that it remembers of a file")
 /* Of masters that share an etcd: behind all others, which are drawn before. */
 #define X(member, preset_ms, what) TIME(reign, reigns, member, preset_ms, what)
     LH_REIGN_TIMES(X)

@@ -160,6 +160,7 @@ struct lh_sim_node {
     struct lh_sim *sim;
     uint32_t index;
     char *name;
+    char *identity; /* that others see */
     const struct lh_sim_role *role;
     void *arg;
 

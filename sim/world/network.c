@@ -416,7 +416,8 @@ static void arrive(struct lh_sim *sim, struct end *served)
     struct lh_input in = {.kind = LH_IN_LINK_OPENED,
         .link = served->id,
         .method = served->link->method,
-        .text = opener->node->name};
+        .text = opener->node->name,
+        .identity = opener->node->identity};
     lh_sim_feed(node, &in, served);
 }
 
@@ -432,6 +433,7 @@ static void receive(struct end *end, struct parcel *p)
     struct lh_input in = {.kind = LH_IN_MESSAGE,
         .link = end->id,
         .method = end->link->method,
+        .identity = end == &end->link->ends[1] ? end->link->ends[0].node->identity : NULL,
         .message = p->message,
         .payload = lh_buf_take(&p->payload)};
 

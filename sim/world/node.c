@@ -326,6 +326,7 @@ void lh_sim_node_deinit(struct lh_sim_node *node)
     lh_sim_store_deinit(&node->store);
     free(node->waiting);
     free(node->name);
+    free(node->identity);
     free(node);
 }
 

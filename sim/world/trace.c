@@ -179,6 +179,8 @@ void lh_sim_trace_input(const struct lh_sim_sight *sight)
     case LH_IN_LINK_OPENED:
         print_link(to, in->link);
         fprintf(to, "%s opened by %s", method_name(in->method, method, sizeof method), in->text);
+        if (in->identity[0] != '\0')
+            fprintf(to, " (%s)", in->identity);
         break;
     case LH_IN_MESSAGE:
         print_link(to, in->link);

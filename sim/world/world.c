@@ -75,6 +75,7 @@ struct lh_sim_node *lh_sim_add(
     node->sim = sim;
     node->index = (uint32_t)sim->node_count;
     node->name = lh_strdup(name);
+    node->identity = lh_strdup("");
     node->role = role;
     node->arg = arg;
     node->powered = true;
@@ -89,6 +90,17 @@ struct lh_sim_node *lh_sim_add(
     lh_sim_disk_init(&node->disk);
     sim->nodes[sim->node_count++] = node;
     return node;
+}
+
+void lh_sim_identify(struct lh_sim_node *node, const char *identity)
+{
+    free(node->identity);
+    node->identity = lh_strdup(identity);
+}
+
+const char *lh_sim_identity(const struct lh_sim_node *node)
+{
+    return node->identity;
 }
 
 size_t lh_sim_node_count(const struct lh_sim *sim)

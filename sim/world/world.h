@@ -84,6 +84,10 @@ void lh_sim_destroy(struct lh_sim *sim);
 struct lh_sim_node *lh_sim_add(
     struct lh_sim *sim, const char *name, const struct lh_sim_role *role, void *arg);
 
+/* Who it is to others, by a certificate (base/step.h); "" if nothing is said. Before it runs. */
+void lh_sim_identify(struct lh_sim_node *node, const char *identity);
+const char *lh_sim_identity(const struct lh_sim_node *node);
+
 size_t lh_sim_node_count(const struct lh_sim *sim);
 struct lh_sim_node *lh_sim_node(struct lh_sim *sim, size_t index);
 struct lh_sim_node *lh_sim_find(struct lh_sim *sim, const char *name); /* NULL: no such node */

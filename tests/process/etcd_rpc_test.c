@@ -989,7 +989,6 @@ static void with_tls_both_sides_show_who_they_are(void **state)
 {
     struct etcd_member member;
     char folder[200], ca[300], other[300], cert[300], key[300], server[300], server_key[300];
-    char broken[300], wrong_key[300];
     int64_t revision;
     struct caller w;
 
@@ -998,8 +997,6 @@ static void with_tls_both_sides_show_who_they_are(void **state)
     make_certificates(folder);
     snprintf(ca, sizeof ca, "%s/ca.crt", folder);
     snprintf(other, sizeof other, "%s/other.crt", folder);
-    snprintf(broken, sizeof broken, "%s/broken.crt", folder);
-    snprintf(wrong_key, sizeof wrong_key, "%s/server.key", folder);
     snprintf(cert, sizeof cert, "%s/client.crt", folder);
     snprintf(key, sizeof key, "%s/client.key", folder);
     snprintf(server, sizeof server, "--cert-file=%s/server.crt", folder);
@@ -1033,42 +1030,44 @@ static void with_tls_both_sides_show_who_they_are(void **state)
     assert_int_equal(call.error, LH_OK);
     caller_end(&w);
     assert_cannot_reach((struct lh_rpc_tls){.ca_file = ca}, member.address, "failed to connect");
-    /* What only OpenSSL finds out. */
-    const char *damaged = "is damaged, or they do not match";
-    assert_cannot_reach((struct lh_rpc_tls){ca, cert, wrong_key}, member.address, damaged);
-    assert_cannot_reach((struct lh_rpc_tls){.ca_file = broken}, member.address, damaged);
-    assert_cannot_reach((struct lh_rpc_tls){ca, broken, key}, member.address, damaged);
     etcd_kill(&member);
 }
 
-static void assert_refused(struct lh_rpc_tls tls, int error, const char *sentence)
+static void assert_refused(struct lh_rpc_tls tls, const char *sentence)
 {
     struct caller w;
-    char why[300] = "";
+    char why[700] = "";
 
-    assert_int_equal(caller_try(&w, tls, why, sizeof why), error);
+    assert_int_equal(caller_try(&w, tls, why, sizeof why), LH_ERR_INVALID_ARGUMENT);
     if (strstr(why, sentence) == NULL)
         fail_msg("\"%s\" is not in \"%s\"", sentence, why);
 }
 
 static void a_wrong_file_is_named_at_the_start(void **state)
 {
-    char folder[200], empty[300], ca[300];
+    char folder[200], empty[300], ca[300], cert[300], key[300], broken[300], wrong_key[300];
 
     (void)state;
     etcd_folder(folder, sizeof folder);
     make_certificates(folder);
     snprintf(ca, sizeof ca, "%s/ca.crt", folder);
     snprintf(empty, sizeof empty, "%s/names", folder);
-    assert_refused((struct lh_rpc_tls){.ca_file = "/nowhere/ca"}, LH_ERR_NOT_FOUND,
-        "cannot open /nowhere/ca, the CA of etcd: No such file");
-    assert_refused((struct lh_rpc_tls){.ca_file = folder}, LH_ERR_SYSTEM, "cannot read");
-    assert_refused((struct lh_rpc_tls){.ca_file = empty}, LH_ERR_INVALID_ARGUMENT, "is not in PEM");
-    assert_refused((struct lh_rpc_tls){ca, ca, "/nowhere/key"}, LH_ERR_NOT_FOUND,
-        "cannot open /nowhere/key, the client's key");
-    assert_refused((struct lh_rpc_tls){ca, ca, ca}, LH_ERR_INVALID_ARGUMENT, "is not in PEM");
-    assert_refused((struct lh_rpc_tls){ca, ca, NULL}, LH_ERR_INVALID_ARGUMENT, "needs its key");
-    assert_refused((struct lh_rpc_tls){NULL, ca, ca}, LH_ERR_INVALID_ARGUMENT, "needs the file");
+    snprintf(cert, sizeof cert, "%s/client.crt", folder);
+    snprintf(key, sizeof key, "%s/client.key", folder);
+    snprintf(broken, sizeof broken, "%s/broken.crt", folder);
+    snprintf(wrong_key, sizeof wrong_key, "%s/server.key", folder);
+    assert_refused((struct lh_rpc_tls){.ca_file = "/nowhere/ca"},
+        "cannot open /nowhere/ca: No such file or directory");
+    assert_refused((struct lh_rpc_tls){.ca_file = folder}, "cannot read");
+    assert_refused((struct lh_rpc_tls){.ca_file = empty}, "names has no certificate in PEM");
+    assert_refused((struct lh_rpc_tls){.ca_file = broken}, "broken.crt has no certificate in PEM");
+    assert_refused((struct lh_rpc_tls){ca, broken, key}, "broken.crt has no certificate in PEM");
+    assert_refused((struct lh_rpc_tls){ca, ca, "/nowhere/key"}, "cannot open /nowhere/key: No");
+    assert_refused((struct lh_rpc_tls){ca, ca, ca}, "ca.crt has no private key in PEM");
+    assert_refused(
+        (struct lh_rpc_tls){ca, cert, wrong_key}, "is not the key of the certificate in");
+    assert_refused((struct lh_rpc_tls){ca, ca, NULL}, "a key its certificate");
+    assert_refused((struct lh_rpc_tls){NULL, ca, ca}, "the file of the CA");
 }
 
 static int fresh(void **state)

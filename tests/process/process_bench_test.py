@@ -41,6 +41,12 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(output, r"(?m)^m\d \(active\) +[\d.]+$")
         self.assertRegex(output, r"(?m)^transactions +[\d.]+ a second$")
 
+    def test_files_that_are_opened_again(self):
+        code, output = bench("opens", "--files=20", "--times=2")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^appenders +without .* Stat 40 +Locate 0 +lookups 0$")
+        self.assertRegex(output, r"(?m)^records +with .* lookups \d+$")
+
     def test_a_start_with_many_chunks(self):
         code, output = bench("start", "--chunks=30000", "--files=1000", "--servers=4")
         self.assertEqual(code, 0, output)

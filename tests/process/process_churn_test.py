@@ -6,7 +6,7 @@ descriptors and memory are scarce and readers follow.
 At the end nothing that was acknowledged is lost, doubled or out of order, every chunk has all its
 replicas again, and they are byte-identical.
 
-LEASEHOLD_CHURN_SECONDS says for how long (45 and 20).
+LEASEHOLD_CHURN_SECONDS says for how long (25 and 12).
 """
 
 import os
@@ -148,7 +148,7 @@ class ChurnTest(ClusterTest):
         cluster.command("create", "--chunk-size=1MiB", PATH)
         self.writers = [SlowWriter(cluster, PATH, i) for i in range(WRITERS)]
         self.await_progress(20)
-        turns = self.churn(float(SECONDS or 45))
+        turns = self.churn(float(SECONDS or 25))
         self.finish_writers()
         wait_for("full replication", self.whole, interval=0.5)
         cluster.assert_replicas_identical(PATH)
@@ -174,7 +174,7 @@ class ChurnTest(ClusterTest):
         self.writers = ([SlowWriter(cluster, PATH, i) for i in range(WRITERS - 2)] +
                         [LargeWriter(cluster, PATH, i) for i in range(WRITERS - 2, WRITERS)])
         self.await_progress(1)
-        turns = self.churn(float(SECONDS or 20))
+        turns = self.churn(float(SECONDS or 12))
         self.finish_writers()
         sent = {w.number: w.sent for w in self.writers}
 

@@ -14,6 +14,9 @@ from process_wire import Channel, load_schema
 
 LOCK, OTHER = "/input/lock", "/input/other"
 WAITERS = 2000
+# Programs that read nothing, and what the master may have in memory then.
+DEAF = 24
+MEMORY_MIB = 400
 
 # A program that forks while it holds a lock, and closes what a child must not use.
 FORKS = r"""
@@ -202,18 +205,29 @@ class LeasesInputTest(ClusterTest):
         self.assertEqual(len(self.master.leases("ListNames", prefix="/input/many/").names), 0)
 
     def test_one_that_never_reads_its_stream(self):
-        """What is sent to it is bounded, and others go on."""
-        deaf = self.master.stream("Leases", "Session", messages="LeaseSession", timeout=3600)
-        deaf.send(attach={"session": os.urandom(16), "opens": True, "stream": 1})
-        deaf.send(show={"stamp": 1})
-        for i in range(3000):
-            deaf.send(ops={"ops": [
-                {"read": {"id": i * 2 + 1, "name": "/input/big"}},
-                {"acquire": {"id": i * 2 + 2, "name": LOCK, "no_wait": True}}]})
+        """What is sent to it is bounded, and to all that are like it; others go on."""
         self.assertEqual(self.change(name="/input/big", value=b"x" * 65536).error, 0)
+        for _ in range(DEAF):
+            channel = Channel(self.schema, self.cluster.master_address)
+            self.addCleanup(channel.close)
+            deaf = channel.stream("Leases", "Session", messages="LeaseSession", timeout=3600)
+            self.addCleanup(deaf.cancel)
+            deaf.send(attach={"session": os.urandom(16), "opens": True, "stream": 1,
+                              "term_ms": 60000})
+            self.assertTrue(deaf.receive().greeting.reign)
+            deaf.send(show={"stamp": 1})
+            self.assertEqual(deaf.receive().shown.stamp, 1)
+            for i in range(10):
+                deaf.send(ops={"ops": [
+                    *({"read": {"id": i * 200 + k, "name": "/input/big"}} for k in range(1, 100)),
+                    {"acquire": {"id": i * 200 + 199, "name": LOCK, "no_wait": True}}]})
         program = self.program()
         self.assertGreater(program.acquire(OTHER), 0)
-        deaf.cancel()
+        self.assertEqual(self.change(name=OTHER, value=b"x").error, 0)
+        self.assertGreater(len(self.master.leases("ListSessions").sessions), DEAF)
+        with open(f"/proc/{self.cluster.master.process.pid}/status", encoding="ascii") as file:
+            memory = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+        self.assertLess(memory >> 10, MEMORY_MIB)
 
     def test_a_program_that_forks_and_closes_in_its_own_order(self):
         program = os.path.join(self.folder, "forks")

@@ -276,6 +276,27 @@ class LeasesTest(ClusterTest):
         again = self.cluster.command("watch", f"--from={revisions[1]}", "--count=3", "/test/w/")
         self.assertEqual([int(line.split()[0]) for line in again.splitlines()], revisions[1:])
 
+    def test_watch_locks(self):
+        output = os.path.join(self.folder, "watched")
+        self.run_with("watch", "--locks", "--from=7", status=64)
+        holder = self.start("lock", LOCK, "--", "sleep", "1000")
+        wait_for("a holder", self.holders)
+        watch = self.start("watch", "--locks", "--json", "--count=5", "/test/", output=output)
+        wait_for("what is there", lambda: os.path.getsize(output) > 0)
+        next_one = self.start("lock", LOCK, "--", "true")
+        wait_for("one that waits", lambda: self.waiting() == 1)
+        holder.send_signal(signal.SIGTERM)
+        self.assertEqual((next_one.wait(), watch.wait()), (0, 0))
+        with open(output, encoding="utf-8") as file:
+            events = [json.loads(line) for line in file]
+        self.assertEqual([e["event"] for e in events],
+                         ["reset", "granted", "released", "granted", "released"])
+        self.assertEqual({e["name"] for e in events[1:]}, {LOCK})
+        first, second = events[1]["holder"], events[3]["holder"]
+        self.assertEqual(first["session"], events[2]["holder"]["session"])
+        self.assertNotEqual(first["session"], second["session"])
+        self.assertGreater(second["token"], first["token"])
+
     def test_register(self):
         registered = self.start("register", "--term=4s", VALUE, "here", "--", "sleep", "1000")
         wait_for("the value", lambda: self.cluster.run("get", VALUE).stdout == b"here")

@@ -81,6 +81,14 @@ class MastersCluster(Cluster):
         finally:
             channel.close()
 
+    def health(self, master, service=""):
+        """What grpc.health.v1 says there: 1 is SERVING."""
+        channel = self.channel(master)
+        try:
+            return channel.health(service, timeout=10)
+        finally:
+            channel.close()
+
     def acting(self):
         """(master, its reign) of one that says so of itself, or None."""
         for m in self.masters:

@@ -50,11 +50,21 @@ class StoriesTest(MastersTest):
         self.assertGreater(self.check_file(PATH), 0)
         self.assertGreater(calls, 0)
 
+    def check_health(self, cluster, active):
+        """All are well, and the active one alone serves."""
+        for master in cluster.masters:
+            self.assertEqual(cluster.health(master), 1, master.name)
+            for service in ("leasehold.Master", "leasehold.Leases"):
+                wait_for(f"{service} to be served by {active.name} alone",
+                         lambda m=master, s=service:
+                         (cluster.health(m, s) == 1) == (m is active))
+
     def test_each_active_master_is_killed_in_turn(self):
         cluster = self.begin()
         reign = 0
         for _ in range(3):
             master, reign = cluster.wait_acting(reign)
+            self.check_health(cluster, master)
             master.kill()
             cluster.wait_acting(reign)
             self.go_on()

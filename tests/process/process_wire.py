@@ -136,14 +136,24 @@ def assembled(messages):
 class Channel:
     """One gRPC channel to a server, with the schema's methods by name."""
 
-    def __init__(self, schema, address):
+    def __init__(self, schema, address, tls_dir=None):
+        """`tls_dir`: as the option of that name."""
         self.schema = schema
         self.address = address
-        self._channel = grpc.insecure_channel(address, options=[
+        options = [
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_send_message_length", -1),  # a test may send too much
             ("grpc.enable_http_proxy", 0),
-        ])
+        ]
+        if tls_dir is None:
+            self._channel = grpc.insecure_channel(address, options=options)
+            return
+        files = {}
+        for name in ("ca", "key", "cert"):
+            with open(os.path.join(tls_dir, name + ".pem"), "rb") as file:
+                files[name] = file.read()
+        self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(
+            files["ca"], files["key"], files["cert"]), options=options)
 
     def close(self):
         self._channel.close()

@@ -46,14 +46,22 @@ class MembershipTest(RecipeTest):
         a.resume()
         self.await_members("a=10.0.0.1:80", "c=10.0.0.9:80")
 
-        # A restart of the master changes nothing.
+        # A master that is away for longer than their terms changes nothing (PS-3).
         before = len(self.lines("members.log"))
+        expired = "no answer for the session's term"
+        said = [process.log_text().count(expired) for process in (a, d)]
         self.cluster.master.kill()
+        for process, count in zip((a, d), said):
+            wait_for("the session to expire",
+                     lambda p=process, n=count: p.log_text().count(expired) > n)
         self.cluster.master.start()
         self.register("e", "10.0.0.5:80")
         self.await_members("a=10.0.0.1:80", "c=10.0.0.9:80", "e=10.0.0.5:80")
         for line in self.lines("members.log")[before:]:
             self.assertIn("a=10.0.0.1:80 c=10.0.0.9:80", line)
+        for process in (a, d):
+            wait_for("the session to go on",
+                     lambda p=process: "the value is still there" in p.log_text())
 
 
 if __name__ == "__main__":

@@ -272,12 +272,38 @@ static void session_message(struct server *s, struct lh_input *in, struct lh_eff
     }
 }
 
+/* A lock that is held, and then is not. */
+static void watch_locks(uint64_t link, struct lh_effects *fx)
+{
+    static uint8_t session[16] = {0xab};
+    Leasehold__WatchReply m = LEASEHOLD__WATCH_REPLY__INIT;
+    Leasehold__LockHolder h = LEASEHOLD__LOCK_HOLDER__INIT, gone = h;
+    Leasehold__LockEvent a = LEASEHOLD__LOCK_EVENT__INIT, b = a, *events[] = {&a, &b};
+
+    m.reset = true;
+    h.session = gone.session = (ProtobufCBinaryData){.data = session, .len = sizeof session};
+    h.label = "backup";
+    h.token = 7;
+    h.info = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t) "4711", .len = 4};
+    a.name = b.name = (char *)(uintptr_t) "/l";
+    a.holder = &h;
+    b.kind = LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED;
+    b.holder = &gone;
+    m.locks = events;
+    m.n_locks = 2;
+    lh_fx_send(fx, link, &m.base, NULL);
+}
+
 static void watch_message(const struct lh_input *in, struct lh_effects *fx)
 {
     const Leasehold__WatchRequest *q = in->message;
     Leasehold__WatchReply m = LEASEHOLD__WATCH_REPLY__INIT;
     Leasehold__WatchEvent a = LEASEHOLD__WATCH_EVENT__INIT, b = a, *events[] = {&a, &b};
 
+    if (q->locks) {
+        watch_locks(in->link, fx);
+        return;
+    }
     m.reset = q->from == 0;
     a.name = (char *)(uintptr_t) "/v";
     a.revision = 4;
@@ -665,6 +691,33 @@ static void a_watch_gives_one_change_after_another(void **state)
     lh_watch_close(watch);
 }
 
+static void a_watch_of_locks_names_their_holders(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_watch *watch;
+    struct lh_watch_event e;
+
+    assert_int_equal(lh_watch_locks_open(f->cluster, "/", WAIT_MS, &watch), LH_OK);
+    assert_int_equal(lh_watch_next(watch, WAIT_MS, &e), LH_OK);
+    assert_int_equal(e.kind, LH_WATCH_RESET);
+    assert_null(e.holder);
+    assert_int_equal(lh_watch_next(watch, WAIT_MS, &e), LH_OK);
+    assert_int_equal(e.kind, LH_WATCH_LOCK_GRANTED);
+    assert_string_equal(e.name, "/l");
+    assert_string_equal(e.holder->session, "ab000000000000000000000000000000");
+    assert_string_equal(e.holder->label, "backup");
+    assert_int_equal(e.holder->token, 7);
+    assert_false(e.holder->shared);
+    assert_int_equal(e.holder->info_size, 4);
+    assert_memory_equal(e.holder->info, "4711", 4);
+    assert_int_equal(lh_watch_next(watch, WAIT_MS, &e), LH_OK);
+    assert_int_equal(e.kind, LH_WATCH_LOCK_ENDED);
+    assert_int_equal(e.holder->token, 0);
+    assert_int_equal(lh_watch_next(watch, 10, &e), LH_ERR_DEADLINE_EXCEEDED);
+    lh_watch_close(watch);
+    assert_int_equal(lh_watch_locks_open(f->cluster, NULL, 0, &watch), LH_ERR_INVALID_ARGUMENT);
+}
+
 static void wrong_arguments_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -698,6 +751,7 @@ int main(void)
         STORY(a_value_is_asked_for_once),
         STORY(no_thread_reads_what_was_replaced),
         STORY(a_watch_gives_one_change_after_another),
+        STORY(a_watch_of_locks_names_their_holders),
         STORY(wrong_arguments_are_named),
     };
 

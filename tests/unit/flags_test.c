@@ -330,6 +330,142 @@ static bool accept_words(char **argv, FILE *output, FILE *errors, int *code)
     return accepted;
 }
 
+/* ---- other forms of the table ---- */
+
+static char *page(const char *form)
+{
+    char *text = lh_flags_page(&flags, form, "1.2");
+
+    assert_non_null(text);
+    return text;
+}
+
+static void has(const char *text, const char *expected)
+{
+    if (strstr(text, expected) == NULL)
+        fail_msg("expected '%s' in: %s", expected, text);
+}
+
+static void a_manual_page_has_every_option_with_its_bounds_and_default(void **state)
+{
+    char *man = page("man");
+
+    (void)state;
+    has(man, ".TH \"CMD\" \"1\" \"\" \"Leasehold 1.2\"");
+    has(man, "\\fB\\-\\-listen\\fR \\fIADDRESS\\fR\naddress to serve on [127.0.0.1:7400]\n");
+    has(man, "\\fB\\-n\\fR, \\fB\\-\\-count\\fR \\fIN\\fR\n"
+             "how many; at least 1, at most 9 [3]\n");
+    has(man, "\\fB\\-\\-log\\-format\\fR \\fBtext\\fR|\\fBjson\\fR\n");
+    has(man, "\\fB\\-\\-transfer\\fR[=\\fIID\\fR]\n");
+    has(man, "for good [on the command line only]\n");
+    for (size_t i = 0; i < flags.count; i++)
+        has(man, table[i].help);
+    free(man);
+    assert_null(lh_flags_page(&flags, "tea", "1.2"));
+    refused(PARSE(no_environment, "--help=tea"), "--help: 'tea' is none of: text, man");
+}
+
+/* What is printed as a config file, with its lines brought into effect, changes nothing. */
+static void a_printed_config_file_has_the_defaults(void **state)
+{
+    char path[] = "/tmp/flags_test.XXXXXX";
+    char *config = page("config"), *lines = calloc(1, strlen(config) + 1);
+
+    (void)state;
+    assert_null(strstr(config, "final"));
+    has(config, "\n#transfer = ID\n");
+    for (char *save, *line = strtok_r(config, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save))
+        if (line[0] == '#' && line[1] != ' ' && strstr(line, "= ID") == NULL)
+            strcat(strcat(lines, line + 1), "\n");
+    write_config(path, lines);
+    struct lh_flags_result without = PARSE(no_environment, "a"),
+                           with = PARSE(no_environment, "--config", path);
+    assert_int_equal(with.outcome, LH_FLAGS_OK);
+    assert_int_equal(with.setting_count, flags.count);
+    size_t given = 0;
+    for (size_t i = 0; i < flags.count; i++) {
+        assert_string_equal(with.settings[i].name, without.settings[i].name);
+        if (without.settings[i].text == NULL)
+            assert_null(with.settings[i].text);
+        else
+            assert_string_equal(with.settings[i].text, without.settings[i].text);
+        char start[64];
+        (void)snprintf(start, sizeof start, "%s = ", table[i].name);
+        given += strstr(lines, start) != NULL;
+    }
+    assert_int_equal(given, flags.count - 2); /* but for `final` and `transfer` */
+    lh_flags_free(&without);
+    lh_flags_free(&with);
+    unlink(path);
+    free(lines);
+    free(config);
+}
+
+static void a_shell_is_told_what_it_may_complete(void **state)
+{
+    char *words = page("words");
+
+    (void)state;
+    assert_string_equal(words,
+        "options=' --listen= --sync --no-sync --follow --final --count= --chunk-size= "
+        "--session-term= --log-format= --master= --transfer --config= --help --version'\n"
+        "values=' --log-format=text --log-format=json'\n"
+        "files=' --config'\n"
+        "arguments=' PATH'\n");
+    free(words);
+}
+
+static size_t said_count;
+static char said_last[200];
+
+static void say(void *arg, const struct lh_flag_setting *was, const char *is)
+{
+    (void)arg;
+    said_count++;
+    (void)snprintf(said_last, sizeof said_last, "%s: %s to %s%s", was->name, was->text, is,
+        was->live ? ", live" : "");
+}
+
+static void options_read_again_are_compared_by_what_they_mean(void **state)
+{
+    static struct lh_flag live[sizeof table / sizeof table[0]];
+    const struct lh_flags again = {
+        .command = "cmd", .usage = "", .summary = "", LH_FLAG_ROWS(live)};
+    char *first[] = {(char *)"cmd", (char *)"--session-term=10s", (char *)"--count=4", NULL};
+    char *same[] = {(char *)"cmd", (char *)"--session-term=10000ms", (char *)"--count=4", NULL};
+    char *other[] = {(char *)"cmd", (char *)"--session-term=5s", (char *)"--count=4", NULL};
+    char *level[] = {(char *)"cmd", (char *)"--count=5", NULL};
+
+    (void)state;
+    memcpy(live, table, sizeof table);
+    live[4].live = true; /* count */
+    struct lh_flags_result now = lh_flags_parse(&again, 3, first, NULL, "1"),
+                           fresh = lh_flags_parse(&again, 3, same, NULL, "1");
+    said_count = 0;
+    lh_flags_refresh(&now, &fresh, say, NULL);
+    assert_int_equal(said_count, 0);
+    lh_flags_free(&fresh);
+
+    /* What is not live stays as it was, and is said each time. */
+    for (size_t i = 1; i <= 2; i++) {
+        fresh = lh_flags_parse(&again, 3, other, NULL, "1");
+        lh_flags_refresh(&now, &fresh, say, NULL);
+        assert_int_equal(said_count, i);
+        assert_string_equal(said_last, "session-term: 10s to 5s");
+        lh_flags_free(&fresh);
+    }
+    /* What is live is said once. */
+    for (size_t i = 0; i < 2; i++) {
+        fresh = lh_flags_parse(&again, 2, level, NULL, "1");
+        lh_flags_refresh(&now, &fresh, say, NULL);
+        assert_int_equal(said_count, 3);
+        assert_string_equal(said_last, "count: 4 to 5, live");
+        lh_flags_free(&fresh);
+    }
+    lh_flags_free(&now);
+}
+
 static void a_command_that_is_over_says_why_and_has_its_exit_code(void **state)
 {
     FILE *output = tmpfile(), *errors = tmpfile();
@@ -406,6 +542,10 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(an_option_that_may_stand_alone_takes_no_argument_for_its_value),
         cmocka_unit_test(help_and_version_are_printed_whatever_else_is_wrong),
+        cmocka_unit_test(a_manual_page_has_every_option_with_its_bounds_and_default),
+        cmocka_unit_test(a_printed_config_file_has_the_defaults),
+        cmocka_unit_test(a_shell_is_told_what_it_may_complete),
+        cmocka_unit_test(options_read_again_are_compared_by_what_they_mean),
         cmocka_unit_test(a_command_that_is_over_says_why_and_has_its_exit_code),
         cmocka_unit_test(units),
     };

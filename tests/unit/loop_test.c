@@ -130,6 +130,78 @@ static void a_callback_may_call_again_without_nesting(void **state)
     toy_end(&toy);
 }
 
+/* ---- beats ---- */
+
+static sem_t hanging, released;
+
+static void hang_in_calls(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_CALL) {
+        sem_post(&hanging);
+        sem_wait(&released);
+    }
+    answer_at_once(toy, in, fx);
+}
+
+static void *call_main(void *arg)
+{
+    struct toy *toy = arg;
+
+    assert_true(lh_loop_call(toy->loop, toy));
+    return NULL;
+}
+
+static void *beat_main(void *arg)
+{
+    lh_loop_beat(((struct toy *)arg)->loop);
+    return NULL;
+}
+
+static void await_beats_after(struct toy *toy, uint64_t before)
+{
+    while (lh_loop_beats(toy->loop) <= before)
+        usleep(1000);
+}
+
+static void a_core_without_deadlines_beats_when_it_is_asked_to(void **state)
+{
+    struct toy toy = {0};
+
+    (void)state;
+    toy_begin(&toy, answer_at_once, NULL);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = lh_loop_beats(toy.loop);
+        lh_loop_beat(toy.loop);
+        await_beats_after(&toy, before);
+    }
+    toy_end(&toy);
+}
+
+static void a_core_that_hangs_has_no_beats(void **state)
+{
+    struct toy toy = {0};
+    pthread_t call, beat;
+
+    (void)state;
+    sem_init(&hanging, 0, 0);
+    sem_init(&released, 0, 0);
+    toy_begin(&toy, hang_in_calls, NULL);
+    pthread_create(&call, NULL, call_main, &toy);
+    sem_wait(&hanging);
+    uint64_t before = lh_loop_beats(toy.loop);
+    pthread_create(&beat, NULL, beat_main, &toy);
+    usleep(50000); /* for the timer's thread to be wrong */
+    assert_int_equal(lh_loop_beats(toy.loop), before);
+    assert_false(lh_loop_goes_on(toy.loop, lh_milliseconds(10)));
+
+    sem_post(&released);
+    await_beats_after(&toy, before);
+    assert_true(lh_loop_goes_on(toy.loop, lh_seconds(10)));
+    pthread_join(call, NULL);
+    pthread_join(beat, NULL);
+    toy_end(&toy);
+}
+
 static void after_stopped_calls_are_refused(void **state)
 {
     struct toy toy = {0};
@@ -895,6 +967,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_callback_may_call_again_without_nesting),
         cmocka_unit_test(after_stopped_calls_are_refused),
+        cmocka_unit_test(a_core_without_deadlines_beats_when_it_is_asked_to),
+        cmocka_unit_test(a_core_that_hangs_has_no_beats),
         cmocka_unit_test(completions_of_several_threads_keep_the_core_s_order),
         cmocka_unit_test(the_timer_follows_an_earlier_deadline),
         cmocka_unit_test(commits_are_handed_over_in_order_and_may_complete_within),

@@ -33,6 +33,7 @@ struct end {
     bool mute; /* does not answer */
     bool deaf; /* does not even read */
     int refuse_with;
+    bool patient; /* does not soon give a silent peer up */
     /* What happened. */
     struct lh_rpc_link *link; /* the last one opened to us, with a reference */
     int opened, messages, closed, released;
@@ -66,13 +67,14 @@ static void changed(struct end *e)
             fail_msg("%s", #condition);                                                            \
     } while (0)
 
-static void serve_opened(
-    void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
+static void serve_opened(void *arg, struct lh_rpc_link *link, enum lh_method method,
+    const char *peer, const char *identity)
 {
     struct end *e = arg;
 
     (void)method;
     assert_non_null(peer);
+    assert_string_equal(identity, "");
     pthread_mutex_lock(&e->lock);
     e->opened++;
     struct lh_rpc_link *before = e->link;
@@ -145,14 +147,17 @@ static void end_released(void *arg, struct lh_rpc_link *link)
     changed(e);
 }
 
+static const char *const services[] = {"leasehold.Master", "leasehold.Leases", NULL};
+
 static struct lh_rpc_config config_of(struct end *e, const char *listen)
 {
     return (struct lh_rpc_config){
         .listen = listen,
         .threads = 2,
-        .keepalive = lh_milliseconds(300),
-        .keepalive_timeout = lh_milliseconds(300),
-        .health_service = "leasehold.Master",
+        .queue_calls = 3, /* so that there are many queues */
+        .keepalive = lh_milliseconds(e->patient ? 60000 : 300),
+        .keepalive_timeout = lh_milliseconds(e->patient ? 60000 : 300),
+        .services = services,
         .arg = e,
         .on_opened = serve_opened,
         .on_message = listen != NULL ? serve_message : call_message,
@@ -477,6 +482,46 @@ static void every_link_is_released_however_it_was_used(void **state)
     EXPECT(&server, server.closed == server.opened);
 }
 
+enum { STREAMS = 400 };
+
+/* More than there can be queues for, were each to have no more than its share. */
+static void many_streams_stand_at_once_and_all_are_answered(void **state)
+{
+    static struct lh_rpc_link *links[STREAMS];
+    struct end server = {.patient = true}, client = {.patient = true};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    for (int i = 0; i < STREAMS; i++)
+        links[i] = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    for (int round = 1; round <= 3; round++) {
+        for (int i = 0; i < STREAMS; i++) {
+            lh_rpc_link_send(links[i], pattern(100, 1));
+            lh_rpc_link_flush(links[i]);
+        }
+        WAIT_UNTIL(&client, client.messages == round * STREAMS);
+    }
+    for (int i = 0; i < STREAMS; i += 2) {
+        lh_rpc_link_close(links[i], LH_OK, NULL);
+        lh_rpc_link_flush(links[i]);
+    }
+    WAIT_UNTIL(&server, server.closed == STREAMS / 2);
+    for (int i = 1; i < STREAMS; i += 2) {
+        lh_rpc_link_send(links[i], pattern(100, 1));
+        lh_rpc_link_flush(links[i]);
+    }
+    WAIT_UNTIL(&client, client.messages == 3 * STREAMS + STREAMS / 2);
+    for (int i = 0; i < STREAMS; i++)
+        lh_rpc_link_unref(links[i]);
+    end_finish(&client);
+    end_finish(&server);
+    EXPECT(&server, server.released == STREAMS);
+    EXPECT(&client, client.released == STREAMS);
+}
+
 /* Destroyed while everything is in motion. */
 static void a_shutdown_in_mid_traffic_ends_cleanly(void **state)
 {
@@ -760,9 +805,18 @@ static void health_is_told_and_its_changes_too(void **state)
 
     struct lh_stranger *s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "", 0);
     assert_int_equal(read_health(s), NOT_SERVING);
-    lh_rpc_set_serving(server.rpc, true);
+    lh_rpc_set_serving(server.rpc, true, false);
     assert_int_equal(read_health(s), SERVING);
     assert_int_equal(check(address, "", 0), SERVING);
+    assert_int_equal(check(address, "\n\20leasehold.Leases", 18), NOT_SERVING);
+    end_watch(s);
+
+    /* A standby's services are not served: they have a state of their own. */
+    s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\20leasehold.Master", 18);
+    assert_int_equal(read_health(s), NOT_SERVING);
+    lh_rpc_set_serving(server.rpc, true, true);
+    assert_int_equal(read_health(s), SERVING);
+    assert_int_equal(check(address, "\n\20leasehold.Leases", 18), SERVING);
     end_watch(s);
 
     s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\1x", 3);
@@ -786,6 +840,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_there_is_unavailable_and_later_somebody_is),
         cmocka_unit_test(an_oversized_message_ends_its_link_alone),
         cmocka_unit_test(every_link_is_released_however_it_was_used),
+        cmocka_unit_test(many_streams_stand_at_once_and_all_are_answered),
         cmocka_unit_test(a_shutdown_in_mid_traffic_ends_cleanly),
         cmocka_unit_test(a_killed_peer_is_unavailable),
         cmocka_unit_test(a_peer_that_falls_silent_is_noticed),

@@ -193,49 +193,6 @@ static void an_answer_resumes_a_suspended_session(void **state)
     world_deinit(&w);
 }
 
-/* PS-4, NL-3: its locks are over, the program hears of it, nothing is shown; the master is told. */
-static void a_session_that_runs_out_is_lost_for_ever(void **state)
-{
-    (void)state;
-    given_session_with(&s, &w,
-        (struct lh_client_config){.masters = (const char *[]){"m1:1"},
-            .master_count = 1,
-            .try_timeout = lh_milliseconds(60000),
-            .suspended_after = lh_milliseconds(60000)});
-    uint64_t lock = given_lock(&s, "/a", 7, false);
-    await_event(&s);
-    pass_ms(&w, BEAT_MS);
-    expect_beat(&s);
-    uint64_t beat = s.stamp;
-    w.now = in_ms(&w, TERM_MS - BEAT_MS);
-    assert_int_equal(lock_left_ms(&s, lock), 0);
-    assert_int_equal(session_left_ms(&s), 0);
-
-    /* The answer that would have renewed it comes at that very moment: too late. */
-    uint64_t old = s.link;
-    say_beat(&s, beat);
-    expect_event(&s, LH_CLIENT_LOCK_LOST, lock);
-    expect_close(&w, old);
-    assert_false(expect_attach(&s, "m1:1")->opens);
-    await_event(&s);
-    expect_event(&s, LH_CLIENT_LOST, 0);
-    say_greeting(&s, 3);
-    expect_request_on(&w, s.link, LEASEHOLD__LEASE_SESSION_REQUEST__BODY_CLOSE);
-    end_link(&w, s.link, LH_OK, NULL);
-    expect_quiet(&w);
-    assert_int_equal(session_left_ms(&s), 0);
-
-    struct lh_acquire_call call = acquire_call(&s, "/b");
-    ask(&w, &call);
-    expect_complete(&w, &call, LH_ERR_CLOSED);
-    struct lh_session_close_call close = {
-        .call.kind = LH_CALL_SESSION_CLOSE, .session = s.session, .deadline = in_ms(&w, 1000)};
-    ask(&w, &close);
-    expect_complete(&w, &close, LH_OK);
-    expect_quiet(&w);
-    world_deinit(&w);
-}
-
 static void a_session_that_the_master_does_not_know_is_lost(void **state)
 {
     Leasehold__BeatReply unknown = LEASEHOLD__BEAT_REPLY__INIT;
@@ -386,7 +343,6 @@ int main(void)
         cmocka_unit_test(a_stream_that_is_silent_for_long_is_replaced),
         cmocka_unit_test(a_session_without_answers_is_suspended_and_resumes),
         cmocka_unit_test(an_answer_resumes_a_suspended_session),
-        cmocka_unit_test(a_session_that_runs_out_is_lost_for_ever),
         cmocka_unit_test(a_session_that_the_master_does_not_know_is_lost),
         cmocka_unit_test(a_master_that_forgot_it_refuses_the_attaching),
         cmocka_unit_test(opening_ends_at_its_deadline),

@@ -118,6 +118,42 @@ static void a_reset_that_was_cut_off_begins_again(void **state)
     world_deinit(&w);
 }
 
+/* Nothing of locks is on record: each stream begins with a reset, and what it says counts. */
+static void a_watch_of_locks_begins_again_with_each_stream(void **state)
+{
+    Leasehold__WatchReply m = LEASEHOLD__WATCH_REPLY__INIT;
+    Leasehold__LockEvent e = LEASEHOLD__LOCK_EVENT__INIT, *events[] = {&e};
+
+    (void)state;
+    world_init_with(&w, (struct lh_client_config){.masters = one_master, .master_count = 1});
+    struct lh_watch_open_call call = {
+        .call.kind = LH_CALL_WATCH_OPEN, .prefix = "/a/", .from = 7, .locks = true};
+    ask(&w, &call);
+    expect_complete(&w, &call, LH_OK);
+    watch = call.watch;
+    e.name = (char *)(uintptr_t) "/a/x";
+    m.reset = true;
+    m.locks = events;
+    m.n_locks = 1;
+    for (unsigned i = 0; i < 3; i++) {
+        link = expect_open(&w, LH_METHOD_WATCH, "m1:1");
+        const Leasehold__WatchRequest *request = expect_send(&w, link);
+        assert_true(request->locks);
+        assert_int_equal(request->from, 0);
+        m.more = i == 1; /* cut off within the reset */
+        say(&w, link, &m);
+        ask_next(1000);
+        expect_complete(&w, &next, LH_OK);
+        const Leasehold__WatchReply *r = (const Leasehold__WatchReply *)(const void *)next.reply;
+        assert_true(r->reset);
+        assert_string_equal(r->locks[0]->name, "/a/x");
+        lh_wire_free(next.reply);
+        break_link(&w, link);
+        pass(&w);
+    }
+    world_deinit(&w);
+}
+
 /* A program that does not ask is not drowned. */
 static void a_stream_is_held_while_nobody_asks(void **state)
 {
@@ -194,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_come_once_and_in_order),
         cmocka_unit_test(a_reset_that_was_cut_off_begins_again),
+        cmocka_unit_test(a_watch_of_locks_begins_again_with_each_stream),
         cmocka_unit_test(a_stream_is_held_while_nobody_asks),
         cmocka_unit_test(a_refusal_ends_the_watch),
         cmocka_unit_test(a_watch_without_changes_finds_a_newer_master),

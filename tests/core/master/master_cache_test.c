@@ -67,6 +67,33 @@ static void that_there_is_no_value_can_be_cached_too(void **state)
     changed(link);
 }
 
+/* There is nothing else to the name, and it is read before the end of its lease was looked at. */
+static void a_lease_that_is_over_does_not_take_the_name_from_the_next_reader(void **state)
+{
+    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__CloseSession close = LEASEHOLD__CLOSE_SESSION__INIT;
+    char name[8];
+
+    (void)state;
+    w.config.step_work = 1;
+    world_crash(&w);
+    both_up();
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "/%u", i);
+        assert_true(read_value(&one, name)->leased);
+    }
+    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_CLOSE;
+    request.close = &close;
+    prog_send(&one, &request);
+    assert_true(read_value(&two, "/20")->leased);
+    uint64_t link = begin_put("/20", "one");
+    uint64_t change = told_to_drop(&two, "/20");
+    assert_null(change_reply(link));
+    has_dropped(&two, "/20", change);
+    world_advance(&w, 0);
+    changed(link);
+}
+
 static void a_lease_lasts_for_a_share_of_the_time_since_the_value_changed(void **state)
 {
     (void)state;
@@ -616,6 +643,7 @@ int main(void)
         STORY(a_read_gives_value_and_lease_and_a_change_waits_until_it_is_dropped),
         STORY(who_has_the_value_gets_the_lease_alone),
         STORY(that_there_is_no_value_can_be_cached_too),
+        STORY(a_lease_that_is_over_does_not_take_the_name_from_the_next_reader),
         STORY(a_lease_lasts_for_a_share_of_the_time_since_the_value_changed),
         STORY(a_lease_between_two_heartbeats_is_not_shorter_for_it),
         STORY(a_policy_without_leases_gives_a_time_to_live),

@@ -213,6 +213,42 @@ static void a_program_that_takes_no_answers_is_not_read(void **state)
     assert_int_equal(w.held, 0);
 }
 
+static void so_it_is_by_the_bytes_that_it_has_not_taken(void **state)
+{
+    (void)state;
+    w.config.program_send_bytes = 200;
+    world_crash(&w);
+    comes(&one);
+    world_sent(&w, one.link);
+    for (unsigned i = 0; i < 8; i++)
+        asks(&one, "/wrong/because/of/a//slash", false);
+    assert_int_equal(w.held, one.link);
+    for (unsigned i = 0; i < 7; i++)
+        world_sent(&w, one.link);
+    assert_int_equal(w.held, 0);
+}
+
+/* Twenty streams that were not read kept half a gigabyte, and the master refused all calls. */
+static void what_all_programs_do_not_take_is_bounded(void **state)
+{
+    (void)state;
+    w.config.program_send_bytes = 200;
+    w.config.programs_send_bytes = 1000;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    for (unsigned i = 0; world_end(&w, one.link) == LH_OK; i++) {
+        assert_true(i < 100);
+        asks(&one, "/a", false); /* it would not be read for long */
+    }
+    assert_int_equal(world_end(&w, one.link), LH_ERR_NO_MEMORY);
+    /* Others go on, also one that has taken little of what is said to it; and so may the first. */
+    locks(&two, "/b", false);
+    assert_non_null(attach(&one, false));
+    assert_non_null(shows(&one));
+    locks(&one, "/c", false);
+}
+
 /* ---- Locks. */
 
 static void an_exclusive_lock_has_one_holder(void **state)
@@ -499,6 +535,146 @@ static void a_holder_is_asked_once_and_again_for_another_one(void **state)
     assert_int_equal(demand(&one)->waiting, 1);
     world_advance(&w, 5000);
     assert_null(demand(&one));
+}
+
+#define SHARERS 9
+
+/* A crowd of programs that share a lock and want to know who waits; a step does two things. */
+static uint64_t crowd_shares(struct prog crowd[SHARERS], const char *name, uint32_t slots)
+{
+    w.config.step_work = 2;
+    world_crash(&w);
+    for (uint8_t i = 0; i < SHARERS; i++) {
+        crowd[i] = prog_of((uint8_t)(10 + i));
+        comes(&crowd[i]);
+        Leasehold__Acquire a = acquire_of(&crowd[i], name, true);
+        a.recallable = true;
+        a.slots = slots == 0 ? 0 : slots + i;
+        asks_with(&crowd[i], &a);
+        world_advance(&w, 1);
+    }
+    return granted(&crowd[0])->token;
+}
+
+static unsigned were_asked(struct prog crowd[SHARERS], bool cancel)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < SHARERS; i++) {
+        const Leasehold__Demand *d = demand(&crowd[i]);
+        count += d != NULL && d->cancel == cancel;
+    }
+    return count;
+}
+
+/* Fifty thousand sharers were asked in one step, and meanwhile everybody else waited. */
+static void many_holders_are_asked_a_few_in_a_step(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    comes(&two);
+    uint64_t id = asks(&one, "/a", false);
+    assert_int_equal(were_asked(crowd, false), 1); /* the look at the request is the other thing */
+    /* Others have their turn between. */
+    uint64_t other = locks(&two, "/b", false);
+    asks(&one, "/b", false);
+    releases(&two, "/b", other);
+    world_advance(&w, 1);
+    assert_non_null(granted(&one));
+    assert_int_equal(were_asked(crowd, false), SHARERS - 1);
+    world_advance(&w, 2000);
+    assert_int_equal(were_asked(crowd, false), 0); /* once each */
+    /* Another one waits, and some have left: the others are asked again. */
+    withdraws(&one, id);
+    releases(&crowd[3], "/a", token);
+    asks(&two, "/a", false);
+    world_advance(&w, 1);
+    assert_int_equal(were_asked(crowd, false), SHARERS - 1);
+    for (unsigned i = 0; i < SHARERS; i++)
+        if (i != 3)
+            releases(&crowd[i], "/a", token);
+    world_advance(&w, 1);
+    assert_non_null(granted(&two));
+}
+
+static void nobody_is_asked_any_more_once_nobody_waits(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    uint64_t id = asks(&one, "/a", false);
+    withdraws(&one, id);
+    world_advance(&w, 1);
+    assert_true(were_asked(crowd, false) <= 4);
+}
+
+static void a_wide_lock_is_cut_a_few_holders_in_a_step(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    uint64_t call = cancels("/a", token, 60000);
+    assert_true(were_asked(crowd, true) <= 4);
+    asks(&one, "/a", true); /* nobody joins, also while it is not cut everywhere */
+    assert_null(granted(&one));
+    releases(&crowd[8], "/a", token);
+    world_advance(&w, 1);
+    assert_true(were_asked(crowd, true) >= SHARERS - 1 - 4);
+    assert_null(world_reply(&w, call));
+    for (unsigned i = 0; i < SHARERS - 1; i++)
+        releases(&crowd[i], "/a", token);
+    world_advance(&w, 1);
+    const Leasehold__CancelReply *r = world_reply(&w, call);
+    assert_int_equal(r->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_true(granted(&one)->token > token);
+}
+
+static void a_wide_lock_that_is_cut_while_sessions_are_awaited_is_cut_whole(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    world_crash(&w);
+    for (unsigned i = 0; i < SHARERS - 1; i++) {
+        assert_non_null(attach(&crowd[i], false));
+        shows_lock("/a", token, true);
+        assert_non_null(shows(&crowd[i]));
+    }
+    cancels("/a", token, 60000);
+    assert_int_equal(were_asked(crowd, true), SHARERS - 1);
+}
+
+/* The least number that a sharer named holds, whoever of them leaves. */
+static void slots_of_a_crowd(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", SHARERS);
+    comes(&one);
+    asks(&one, "/a", true); /* SHARERS have it, and the first named SHARERS slots */
+    assert_null(granted(&one));
+    releases(&crowd[8], "/a", token);
+    world_advance(&w, 1);
+    assert_non_null(granted(&one));
+    comes(&two);
+    asks(&two, "/a", true);
+    assert_null(granted(&two));
+    releases(&crowd[0], "/a", token); /* then SHARERS + 1 slots, and SHARERS - 1 have it */
+    world_advance(&w, 1);
+    assert_non_null(granted(&two));
+    comes(&three);
+    asks(&three, "/a", true);
+    world_advance(&w, 1);
+    assert_non_null(granted(&three));
 }
 
 static void a_yielded_lock_ends_when_its_holder_said(void **state)
@@ -946,6 +1122,28 @@ static void the_number_of_a_shown_request_follows_the_answer_to_the_showing(void
     assert_int_equal(queued(&two)->queued, number);
 }
 
+/* It had withdrawn its request and asked again, and both got lost with its stream. */
+static void a_request_that_is_shown_takes_the_place_of_one_that_is_not(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    uint64_t first = asks(&two, "/a", false), number = queued(&two)->queued;
+    assert_non_null(attach(&two, false));
+    shows_request("/a", first + 1, 0, true);
+    assert_non_null(shows(&two));
+    assert_null(refused(&two));
+    const Leasehold__Queued *q = queued(&two);
+    assert_non_null(q);
+    assert_int_equal(q->id, first + 1);
+    assert_true(q->queued > number);
+    releases(&one, "/a", token);
+    assert_int_equal(granted(&two)->id, first + 1);
+    assert_null(granted(&two));
+    lh_master_check(w.m);
+}
+
 static void what_is_shown_has_the_bounds_of_what_is_asked_for(void **state)
 {
     (void)state;
@@ -980,6 +1178,8 @@ int main(void)
         STORY(what_a_client_says_wrong_is_refused),
         STORY(a_name_that_is_no_utf8_is_refused_in_utf8),
         STORY(a_program_that_takes_no_answers_is_not_read),
+        STORY(so_it_is_by_the_bytes_that_it_has_not_taken),
+        STORY(what_all_programs_do_not_take_is_bounded),
         STORY(an_exclusive_lock_has_one_holder),
         STORY(a_step_that_may_do_one_thing_serves_the_queue),
         STORY(a_lock_lasts_as_long_as_its_session_is_renewed),
@@ -993,6 +1193,11 @@ int main(void)
         STORY(wrong_releases_change_nothing),
         STORY(names_and_texts_have_limits),
         STORY(a_holder_is_asked_once_and_again_for_another_one),
+        STORY(many_holders_are_asked_a_few_in_a_step),
+        STORY(nobody_is_asked_any_more_once_nobody_waits),
+        STORY(a_wide_lock_is_cut_a_few_holders_in_a_step),
+        STORY(a_wide_lock_that_is_cut_while_sessions_are_awaited_is_cut_whole),
+        STORY(slots_of_a_crowd),
         STORY(a_yielded_lock_ends_when_its_holder_said),
         STORY(a_cancelled_lock_ends_with_the_present_term),
         STORY(a_cancelled_holder_that_releases_ends_the_wait),
@@ -1010,6 +1215,7 @@ int main(void)
         STORY(a_name_is_explained),
         STORY(names_and_sessions_are_listed_in_pages),
         STORY(the_number_of_a_shown_request_follows_the_answer_to_the_showing),
+        STORY(a_request_that_is_shown_takes_the_place_of_one_that_is_not),
         STORY(what_is_shown_has_the_bounds_of_what_is_asked_for),
         STORY(a_hundred_thousand_wait),
     };

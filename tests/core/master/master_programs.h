@@ -17,6 +17,7 @@ static struct world w;
 struct prog {
     uint8_t id[16];
     uint64_t link, stream, term_ms, request;
+    bool lookups; /* it may look up files */
 };
 
 static struct prog one, two, three;
@@ -137,6 +138,7 @@ static inline const Leasehold__Greeting *attach(struct prog *p, bool opens)
     a.host = "db1";
     a.process = "4711 backup";
     a.label = "backup";
+    a.lookups = p->lookups;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
     request.attach = &a;
     prog_send(p, &request);

@@ -425,6 +425,7 @@ uint64_t world_open_link(struct world *w, enum lh_method method)
     assert_true(number < sizeof w->methods / sizeof w->methods[0]);
     w->methods[number] = method;
     struct lh_input in = {.kind = LH_IN_LINK_OPENED,
+        .identity = w->identity,
         .link = number | LH_LINK_SERVED,
         .method = method,
         .text = "peer"};
@@ -437,6 +438,7 @@ void world_message(struct world *w, uint64_t link, const void *message)
     struct lh_input in = {.kind = LH_IN_MESSAGE,
         .link = link,
         .method = w->methods[link & ~LH_LINK_SERVED],
+        .identity = w->identity,
         .message = message};
 
     if (is_open(w, link))

@@ -44,7 +44,8 @@ struct world {
     size_t line_count, line_capacity;
     enum lh_method methods[1 << 14]; /* of links, by number */
     uint64_t next_link;
-    uint64_t held; /* the link that was held last and is not read; 0: none */
+    const char *identity; /* of whoever opens a link or speaks now; NULL: nobody says */
+    uint64_t held;        /* the link that was held last and is not read; 0: none */
     bool stopped;
     int stop_error;
     char load_text[512];

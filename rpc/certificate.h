@@ -1,0 +1,15 @@
+/* Certificates looked at with OpenSSL: what gRPC would only find out with the first connection, and
+ * then say of it that it failed. */
+#pragma once
+
+#include "base/error.h"
+#include "rpc/tls.h"
+
+/* Checks what the files `names` contained for that use. `*pem` is given the certificate's end.
+ *   INVALID_ARGUMENT  `why` names the file */
+LH_MUST_USE int lh_certificate_check(const struct lh_rpc_tls *names, enum lh_tls_use use,
+    struct lh_tls_pem *pem, char *why, size_t why_size);
+
+/* A name that the certificate (PEM) is for: its first DNS name, or else its first IP address.
+ * False: it has none. */
+LH_MUST_USE bool lh_certificate_host(const char *cert, char *host, size_t host_size);

@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Who may do what: every method and role, by the table of docs/protocol.md, on real servers."""
+
+import os
+import re
+import subprocess
+
+import grpc
+
+import process_cluster
+from process_cluster import CALM, binary
+from process_masters import SCHEMA
+from process_tls_test import TlsTest, secure
+from process_wire import Channel, load_schema
+
+ROLES = ("reader", "writer", "admin", "chunkserver", "master")
+# Of ROLES by right, as ACC-2 has it.
+RIGHTS = {
+    "look": {"reader", "writer", "admin", "chunkserver", "master"},
+    "read": {"reader", "writer", "admin"},
+    "fetch": {"reader", "writer", "admin", "chunkserver"},
+    "write": {"writer", "admin"},
+    "administer": {"admin"},
+    "serve": {"chunkserver"},
+}
+
+
+def methods():
+    """(service, method, right) of the table; of two rights that of an empty request."""
+    with open("docs/protocol.md", encoding="utf-8") as file:
+        rows = re.findall(r"^\| (\w+)\.(\w+) \| (\w+)", file.read(), re.MULTILINE)
+    return [(service, method, right) for service, method, right in rows if right in RIGHTS]
+
+
+class RolesTest(TlsTest):
+
+    def start_with(self, table="", options=CALM):
+        """A cluster whose nodes have that table of roles."""
+        roles = os.path.join(self.folder, "roles")
+        with open(roles, "w", encoding="utf-8") as file:
+            file.write(table)
+        self.cluster = process_cluster.Cluster(self.folder, **options)
+        secure(self.cluster, self.certs)
+        for node in self.cluster.nodes():
+            node.argv.append(f"--roles={roles}")
+        self.cluster.start()
+
+    def as_role(self, who):
+        """The environment of a command of that one."""
+        own = self.certs.dir_of(who)
+        if not os.path.isdir(own):
+            self.certs.issue(who)
+        return dict(os.environ, LEASEHOLD_MASTER=self.cluster.master_address,
+                    LEASEHOLD_TLS_DIR=own)
+
+    def run_as(self, who, *args, stdin=b""):
+        return subprocess.run([binary("leasehold"), *args], input=stdin, capture_output=True,
+                              env=self.as_role(who), check=False)
+
+    def allowed(self, who, *args, **kwargs):
+        result = self.run_as(who, *args, **kwargs)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result.stdout
+
+    def denied(self, who, *args, saying=None, **kwargs):
+        result = self.run_as(who, *args, **kwargs)
+        self.assertNotEqual(result.returncode, 0, args)
+        self.assertIn(saying or f"leasehold://{who}", result.stderr.decode())
+
+    @staticmethod
+    def is_denied(channel, service, method):
+        """Is an empty request refused for want of a right?"""
+        streamed = (service, method) in (("Master", "Session"), ("Leases", "Session"),
+                                         ("Leases", "Watch"), ("ChunkServer", "Append"),
+                                         ("ChunkServer", "Replicate"))
+        try:
+            if streamed:
+                messages = "LeaseSession" if service == "Leases" and method == "Session" else None
+                stream = channel.stream(service, method, 30, messages)
+                stream.send(b"")
+                stream.finish()
+                stream.receive()
+                stream.cancel()
+            elif method == "Read":
+                channel.chunkserver("Read", 30)
+            else:
+                request = getattr(channel.schema, method + "Request")()
+                channel.call(service, method, request, 30)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.PERMISSION_DENIED:
+                assert "has the role" in error.details(), error.details()
+                return True
+            assert error.code() != grpc.StatusCode.UNAVAILABLE, error
+        return False
+
+    def test_every_method_and_every_role(self):
+        self.start_with("leasehold://writer/former none\n")
+        schema = load_schema(SCHEMA, os.path.join(self.folder, "schema"))
+        served = {(s.name, m.name) for s in schema.DESCRIPTOR.services_by_name.values()
+                  for m in s.methods}
+        table = methods()
+        self.assertEqual({(service, method) for service, method, _ in table}, served)
+        servers = {"Master": self.cluster.master, "Leases": self.cluster.master,
+                   "ChunkServer": self.cluster.servers["cs1"]}
+        for who in [f"{role}/test" for role in ROLES] + ["writer/former"]:
+            role = who.split("/")[0] if who != "writer/former" else None
+            own = self.certs.issue(who)
+            for service, method, right in table:
+                channel = Channel(schema, servers[service].address, tls_dir=own)
+                with self.subTest(who=who, method=f"{service}.{method}"):
+                    self.assertEqual(self.is_denied(channel, service, method),
+                                     role not in RIGHTS[right])
+                channel.close()
+
+    def test_what_people_do_with_a_role_and_prefixes(self):
+        self.start_with("leasehold://writer/ingest writer /logs/ /jobs/\n"
+                        "leasehold://reader/web reader /logs/\n")
+        self.allowed("writer/ingest", "create", "/logs/web")
+        self.denied("writer/ingest", "create", "/other", saying="does not reach")
+        self.denied("reader/web", "create", "/logs/mine", saying="has the role reader")
+        self.allowed("writer/ingest", "append", "/logs/web", stdin=b"one\ntwo\n")
+        self.assertEqual(self.allowed("reader/web", "cat", "/logs/web"), b"one\ntwo\n")
+        self.denied("reader/web", "append", "/logs/web", stdin=b"three\n")
+        self.allowed("admin/test", "create", "/secret")
+        self.allowed("admin/test", "append", "/secret", stdin=b"secret\n")
+        self.denied("reader/web", "cat", "/secret", saying="does not reach")
+        self.denied("reader/web", "ls", saying="does not reach")
+        self.assertIn(b"/logs/web", self.allowed("reader/web", "ls", "/logs/"))
+        self.allowed("writer/ingest", "lock", "/jobs/a", "--", "true")
+        self.denied("writer/ingest", "lock", "/theirs", "--", "true", saying="does not reach")
+        self.denied("reader/web", "lock", "/logs/a", "--", "true", saying="has the role reader")
+        self.denied("writer/ingest", "drain", "cs1", saying="has the role writer")
+        self.denied("writer/ingest", "recall", "/logs/web", saying="has the role writer")
+        self.allowed("reader/web", "servers")
+        self.assertEqual(self.allowed("reader/web", "cat", "/logs/web"), b"one\ntwo\n")
+        log = self.cluster.master.log_text()
+        self.assertIn("refused: leasehold://", log)
+
+    def test_a_chunkserver_under_another_ones_name_is_not_let_in(self):
+        self.start_with(options={})
+        server = self.cluster.servers["cs1"]
+        server.kill()
+        server.argv = [arg.replace("chunkserver-cs1", "chunkserver-cs2") for arg in server.argv]
+        server.start()
+        process_cluster.wait_for("the refusal", lambda: "its certificate's name" in
+                                 server.log_text() + self.cluster.master.log_text())
+        process_cluster.wait_for("the end of its session", lambda: "cs1" not in [
+            s["server_id"] for s in self.cluster.json("servers")["servers"] if s["live"]])
+
+    def test_mistakes_in_the_table_are_said_at_the_start(self):
+        roles = os.path.join(self.folder, "roles")
+        own = self.certs.issue("master/m")
+        with open(roles, "w", encoding="utf-8") as file:
+            file.write("# all\n\nCN=x root\n")
+        for flags, said in ((["--tls-dir=" + own], "line 3: the role is none of"),
+                            ([], "of no use without TLS")):
+            if not flags:
+                with open(roles, "w", encoding="utf-8") as file:
+                    file.write("CN=x reader /\n")
+            result = subprocess.run([binary("leasehold-master"), f"--roles={roles}", *flags],
+                                    capture_output=True, cwd=self.folder, check=False)
+            self.assertEqual(result.returncode, 64)
+            self.assertIn(said, result.stderr.decode())
+
+
+if __name__ == "__main__":
+    process_cluster.main()

@@ -1,0 +1,596 @@
+/* TLS: the files and what is wrong with them, what renews them, and links between two ends that
+ * show certificates. */
+#include "base/alloc.h"
+#include "client/command/authority.h"
+#include "proto/codec.h"
+#include "rpc/rpc.h"
+#include "runtime/tls_options.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DAY lh_seconds(86400)
+
+/* ---- an authority, and another one ---- */
+
+static char folder[200];
+
+static const char *in(const char *name)
+{
+    static char paths[16][300];
+    static unsigned next;
+    char *path = paths[next++ % 16];
+
+    snprintf(path, 300, "%s/%s", folder, name);
+    return path;
+}
+
+static void issue_for(const char *authority, const char *who, const char *to, const char *host,
+    struct lh_duration valid)
+{
+    char why[700] = "";
+    const struct lh_authority_wish wish = {
+        .who = who, .hosts = &host, .host_count = host == NULL ? 0 : 1, .valid = valid};
+
+    if (lh_authority_issue(in(authority), &wish, in(to), true, why, sizeof why) != LH_OK)
+        fail_msg("%s", why);
+}
+
+static void issue(const char *who, const char *to)
+{
+    issue_for("ca", who, to, "127.0.0.1", DAY);
+}
+
+static int make_authorities(void **state)
+{
+    char why[700];
+
+    (void)state;
+    const char *base = getenv("TEST_TMPDIR");
+    snprintf(folder, sizeof folder, "%s/tls_test.XXXXXX", base == NULL ? "/tmp" : base);
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    for (int i = 0; i < 2; i++)
+        if (lh_authority_make(in(i == 0 ? "ca" : "other"), DAY, false, why, sizeof why) != LH_OK)
+            return 1;
+    issue("master/m", "m");
+    issue("admin/ann", "ann");
+    issue_for("other", "admin/eve", "eve", NULL, DAY);
+    return 0;
+}
+
+static struct lh_rpc_tls files_of(const char *node)
+{
+    char name[3][100];
+
+    snprintf(name[0], 100, "%s/ca.pem", node);
+    snprintf(name[1], 100, "%s/cert.pem", node);
+    snprintf(name[2], 100, "%s/key.pem", node);
+    return (struct lh_rpc_tls){in(name[0]), in(name[1]), in(name[2])};
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void pause_ms(long ms)
+{
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&t, NULL);
+}
+
+/* ---- files ---- */
+
+static void expect_unusable(struct lh_rpc_tls files, enum lh_tls_use use, const char *sentence)
+{
+    struct lh_tls *tls;
+    char why[700] = "";
+
+    assert_int_equal(
+        lh_tls_open(&files, use, NULL, &tls, why, sizeof why), LH_ERR_INVALID_ARGUMENT);
+    if (strstr(why, sentence) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", sentence, why);
+}
+
+static void what_is_wrong_with_a_file_is_said_at_the_start(void **state)
+{
+    struct lh_rpc_tls good = files_of("m"), ann = files_of("ann"), bad;
+
+    (void)state;
+    write_text(in("garbage"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    bad = good;
+    bad.key_file = "/nowhere/key.pem";
+    expect_unusable(bad, LH_TLS_SERVES, "cannot open /nowhere/key.pem: No such file");
+    bad = good;
+    bad.cert_file = in("garbage");
+    expect_unusable(
+        bad, LH_TLS_SERVES, "garbage has no certificate in PEM, or one that is damaged");
+    bad = good;
+    bad.key_file = in("garbage");
+    expect_unusable(bad, LH_TLS_SERVES, "garbage has no private key in PEM");
+    bad = good;
+    bad.key_file = ann.key_file;
+    expect_unusable(bad, LH_TLS_SERVES, "is not the key of the certificate in");
+    bad = good;
+    bad.ca_file = in("other/ca.pem");
+    expect_unusable(bad, LH_TLS_SERVES, "was not signed by an authority in");
+    bad = good;
+    bad.key_file = NULL;
+    expect_unusable(bad, LH_TLS_CALLS, "TLS needs three files");
+    expect_unusable(ann, LH_TLS_SERVES, "is not for servers");
+    issue_for("ca", "admin/late", "late", NULL, lh_seconds(1));
+    pause_ms(1100);
+    expect_unusable(files_of("late"), LH_TLS_CALLS, "has expired: it was valid until");
+}
+
+static void the_files_of_etcd_need_not_be_of_its_authority(void **state)
+{
+    struct lh_rpc_tls files = files_of("eve");
+    struct lh_tls *tls;
+    char why[700];
+
+    (void)state;
+    files.ca_file = in("ca/ca.pem");
+    assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
+    lh_tls_unref(tls);
+    files = (struct lh_rpc_tls){.ca_file = in("ca/ca.pem")};
+    assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
+    struct lh_tls_figures f = {0};
+    lh_tls_figures(tls, &f);
+    assert_int_equal(f.not_after_unix, 0);
+    lh_tls_unref(tls);
+}
+
+static void options_name_a_directory_or_files(void **state)
+{
+    struct lh_tls_options o = {.dir = "/d", .files = {.key_file = "/k"}};
+    char why[300];
+
+    (void)state;
+    assert_true(lh_tls_options_take(&o, why, sizeof why));
+    assert_string_equal(o.files.ca_file, "/d/ca.pem");
+    assert_string_equal(o.files.cert_file, "/d/cert.pem");
+    assert_string_equal(o.files.key_file, "/k");
+    lh_tls_options_free(&o);
+
+    o = (struct lh_tls_options){.dir = "", .files = {.ca_file = ""}};
+    assert_true(lh_tls_options_take(&o, why, sizeof why));
+    assert_null(o.files.ca_file);
+    assert_null(o.files.cert_file);
+
+    o = (struct lh_tls_options){.files = {"/ca", NULL, "/k"}};
+    assert_false(lh_tls_options_take(&o, why, sizeof why));
+    assert_non_null(strstr(why, "--tls-cert is missing"));
+}
+
+/* ---- the authority ---- */
+
+static void expect_not_issued(struct lh_authority_wish wish, int error, const char *sentence)
+{
+    char why[700] = "";
+
+    wish.valid = DAY;
+    assert_int_equal(lh_authority_issue(in("ca"), &wish, in("m"), false, why, sizeof why), error);
+    if (strstr(why, sentence) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", sentence, why);
+}
+
+static void an_authority_issues_only_what_makes_sense(void **state)
+{
+    const char *const good = "127.0.0.1", *const port = "127.0.0.1:7400",
+                      *const comma = "a,IP:1.1.1.1";
+
+    (void)state;
+    expect_not_issued(
+        (struct lh_authority_wish){.who = "master"}, LH_ERR_INVALID_ARGUMENT, "is not ROLE/NAME");
+    expect_not_issued((struct lh_authority_wish){.who = "master/a/b"}, LH_ERR_INVALID_ARGUMENT,
+        "is not ROLE/NAME");
+    expect_not_issued(
+        (struct lh_authority_wish){.who = "admin/.."}, LH_ERR_INVALID_ARGUMENT, "is not ROLE/NAME");
+    expect_not_issued((struct lh_authority_wish){.who = "king/a"}, LH_ERR_INVALID_ARGUMENT,
+        "\"king\" is no role");
+    expect_not_issued(
+        (struct lh_authority_wish){.who = "master/m"}, LH_ERR_INVALID_ARGUMENT, "give --host");
+    expect_not_issued(
+        (struct lh_authority_wish){.who = "master/m", .hosts = &good, .host_count = 1},
+        LH_ERR_ALREADY_EXISTS, "--force replaces them");
+    char why[700];
+    const struct lh_authority_wish bad[] = {
+        {.who = "master/x", .hosts = &port, .host_count = 1, .valid = DAY},
+        {.who = "master/x", .hosts = &comma, .host_count = 1, .valid = DAY}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lh_authority_issue(in("ca"), &bad[i], in("x"), false, why, sizeof why),
+            LH_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(why, "is no host"));
+    }
+    assert_int_equal(access(in("x"), F_OK), -1);
+    assert_int_equal(
+        lh_authority_make(in("ca"), DAY, false, why, sizeof why), LH_ERR_ALREADY_EXISTS);
+}
+
+static void what_was_issued_can_be_shown_and_its_key_is_private(void **state)
+{
+    struct lh_certificate_facts f;
+    struct stat st;
+    char why[700];
+
+    (void)state;
+    assert_int_equal(lh_certificate_read(in("m/cert.pem"), &f, why, sizeof why), LH_OK);
+    assert_string_equal(f.identity, "leasehold://master/m");
+    assert_string_equal(f.hosts, "127.0.0.1");
+    assert_string_equal(f.subject, "CN=master/m");
+    assert_false(f.authority);
+    assert_true(f.until_unix > time(NULL) && f.until_unix <= time(NULL) + 86400);
+    lh_certificate_facts_deinit(&f);
+    assert_int_equal(stat(in("m/key.pem"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(stat(in("ca/ca.key.pem"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(lh_certificate_read(in("m/key.pem"), &f, why, sizeof why), LH_ERR_CORRUPT);
+}
+
+/* ---- two ends ---- */
+
+struct end {
+    struct lh_rpc *rpc;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char identity[LH_LINK_IDENTITY_MAX + 1]; /* of who called last */
+    struct lh_rpc_link *served;              /* the last one, with a reference */
+    unsigned opened, messages, closed;
+    int error;
+    char text[400];
+};
+
+static void tell(struct end *e)
+{
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+#define WAIT_UNTIL(e, condition)                                                                   \
+    do {                                                                                           \
+        pthread_mutex_lock(&(e)->lock);                                                            \
+        while (!(condition))                                                                       \
+            pthread_cond_wait(&(e)->changed, &(e)->lock);                                          \
+        pthread_mutex_unlock(&(e)->lock);                                                          \
+    } while (0)
+
+#define EXPECT(e, condition)                                                                       \
+    do {                                                                                           \
+        pthread_mutex_lock(&(e)->lock);                                                            \
+        bool it_is = (condition);                                                                  \
+        pthread_mutex_unlock(&(e)->lock);                                                          \
+        assert_true(it_is);                                                                        \
+    } while (0)
+
+static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer,
+    const char *identity)
+{
+    struct end *e = arg;
+
+    (void)method;
+    (void)peer;
+    pthread_mutex_lock(&e->lock);
+    struct lh_rpc_link *before = e->served;
+    e->served = link;
+    e->opened++;
+    snprintf(e->identity, sizeof e->identity, "%s", identity);
+    tell(e);
+    if (before != NULL)
+        lh_rpc_link_unref(before);
+    lh_rpc_link_read(link);
+    lh_rpc_link_flush(link);
+}
+
+/* The served side sends back what it is sent. */
+static void on_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    struct end *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    e->messages++;
+    bool serves = e->served != NULL;
+    tell(e);
+    if (serves)
+        lh_rpc_link_send(link, bytes);
+    else
+        lh_buf_clear(&bytes);
+    lh_rpc_link_read(link);
+    lh_rpc_link_flush(link);
+}
+
+static void on_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+{
+    struct end *e = arg;
+
+    (void)link;
+    pthread_mutex_lock(&e->lock);
+    e->closed++;
+    e->error = error;
+    snprintf(e->text, sizeof e->text, "%s", text == NULL ? "" : text);
+    tell(e);
+}
+
+static atomic_uint logged_errors, logged_infos;
+
+static void count_log(enum lh_level level, const char *text)
+{
+    (void)text;
+    if (level == LH_ERROR)
+        atomic_fetch_add(&logged_errors, 1);
+    else if (level == LH_INFO)
+        atomic_fetch_add(&logged_infos, 1);
+}
+
+/* `node` NULL: without TLS. */
+static void begin(struct end *e, const char *listen, const char *node)
+{
+    struct lh_rpc_config config = {
+        .listen = listen,
+        .threads = 2,
+        .log = count_log,
+        .arg = e,
+        .on_opened = on_opened,
+        .on_message = on_message,
+        .on_closed = on_closed,
+    };
+    char why[700];
+
+    *e = (struct end){0};
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    if (node != NULL)
+        config.tls = files_of(node);
+    if (lh_rpc_create(&config, &e->rpc, why, sizeof why) != LH_OK)
+        fail_msg("%s", why);
+    lh_rpc_start(e->rpc);
+}
+
+static void finish(struct end *e)
+{
+    lh_rpc_destroy(e->rpc);
+    if (e->served != NULL)
+        lh_rpc_link_unref(e->served);
+}
+
+static void send_one(struct lh_rpc_link *link)
+{
+    uint8_t *to;
+    struct lh_buf bytes = lh_buf_alloc(100, &to);
+
+    memset(to, 7, 100);
+    lh_rpc_link_send(link, bytes);
+    lh_rpc_link_flush(link);
+}
+
+/* A stream of the client's to the server. */
+static struct lh_rpc_link *call(struct end *client, const struct end *server)
+{
+    char address[64];
+
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_rpc_port(server->rpc));
+    struct lh_rpc_link *link =
+        lh_rpc_link_open(client->rpc, LH_METHOD_APPEND, address, lh_seconds(60));
+    lh_rpc_link_read(link);
+    return link;
+}
+
+static void end_link(struct lh_rpc_link *link)
+{
+    lh_rpc_link_close(link, LH_ERR_CANCELLED, NULL);
+    lh_rpc_link_flush(link);
+    lh_rpc_link_unref(link);
+}
+
+static void a_link_comes_with_the_peers_identity(void **state)
+{
+    struct end server, client;
+
+    (void)state;
+    begin(&server, "127.0.0.1:0", "m");
+    begin(&client, NULL, "ann");
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    EXPECT(&server, strcmp(server.identity, "leasehold://admin/ann") == 0);
+    end_link(link);
+    finish(&client);
+    finish(&server);
+
+    begin(&server, "127.0.0.1:0", NULL);
+    begin(&client, NULL, NULL);
+    link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    EXPECT(&server, strcmp(server.identity, "") == 0);
+    end_link(link);
+    finish(&client);
+    finish(&server);
+}
+
+static void expect_no_link(const char *server_node, const char *client_node, const char *sentence)
+{
+    struct end server, client;
+
+    begin(&server, "127.0.0.1:0", server_node);
+    begin(&client, NULL, client_node);
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
+    if (strstr(client.text, sentence) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", sentence, client.text);
+    EXPECT(&server, server.opened == 0);
+    lh_rpc_link_unref(link);
+    finish(&client);
+    finish(&server);
+}
+
+static void append_file(const char *from, const char *to)
+{
+    char text[4096];
+    FILE *source = fopen(from, "re"), *target = fopen(to, "ae");
+    size_t n = fread(text, 1, sizeof text, source);
+
+    fwrite(text, 1, n, target);
+    fclose(source);
+    fclose(target);
+}
+
+static void who_does_not_fit_is_refused_with_a_hint(void **state)
+{
+    (void)state;
+    expect_no_link("m", NULL, "perhaps the server speaks TLS");
+    expect_no_link(NULL, "ann", "the server does not speak TLS");
+    expect_no_link("m", "eve", "is of an authority that is not trusted here");
+    issue_for("ca", "master/far", "far", "192.0.2.1", DAY);
+    expect_no_link("far", "ann", "is for other hosts than the one that was dialled");
+    /* She trusts the server, which does not trust her. */
+    append_file(in("ca/ca.pem"), in("eve/ca.pem"));
+    expect_no_link("m", "eve", "perhaps the server does not trust this side's");
+}
+
+static void a_certificate_that_runs_out_meanwhile_is_refused(void **state)
+{
+    struct end server, client;
+
+    (void)state;
+    issue_for("ca", "admin/brief", "brief", NULL, lh_seconds(2));
+    begin(&server, "127.0.0.1:0", "m");
+    begin(&client, NULL, "brief");
+    pause_ms(2100);
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
+    EXPECT(&server, server.opened == 0);
+    struct lh_rpc_figures f;
+    lh_rpc_figures(server.rpc, &f);
+    assert_true(f.tls.handshakes_failed > 0);
+    lh_rpc_link_unref(link);
+    finish(&client);
+    finish(&server);
+}
+
+/* ---- renewal ---- */
+
+/* As a server does all the time, until so many were taken up or found unusable. */
+static void tend_until(struct end *e, uint64_t renewed, uint64_t refused)
+{
+    struct lh_rpc_figures f = {0};
+
+    while (f.tls.renewed < renewed || f.tls.refused < refused) {
+        pause_ms(20);
+        lh_rpc_tend(e->rpc);
+        lh_rpc_figures(e->rpc, &f);
+    }
+    assert_int_equal(f.tls.renewed, renewed);
+    assert_int_equal(f.tls.refused, refused);
+}
+
+static void renewed_files_are_for_new_connections_and_old_ones_go_on(void **state)
+{
+    struct end server, client;
+
+    (void)state;
+    issue("master/r", "r");
+    issue("writer/before", "w");
+    begin(&server, "127.0.0.1:0", "r");
+    begin(&client, NULL, "w");
+    struct lh_rpc_link *old = call(&client, &server);
+    send_one(old);
+    WAIT_UNTIL(&client, client.messages == 1);
+
+    /* A new authority, in two steps: trusted beside the old one, then it signs. */
+    append_file(in("other/ca.pem"), in("r/ca.pem"));
+    append_file(in("other/ca.pem"), in("w/ca.pem"));
+    tend_until(&server, 1, 0);
+    tend_until(&client, 1, 0);
+    issue_for("other", "master/r", "r", "127.0.0.1", DAY);
+    issue_for("other", "writer/after", "w", NULL, DAY);
+    append_file(in("ca/ca.pem"), in("r/ca.pem"));
+    append_file(in("ca/ca.pem"), in("w/ca.pem"));
+    tend_until(&server, 2, 0);
+    tend_until(&client, 2, 0);
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 2);
+    EXPECT(&server, strcmp(server.identity, "leasehold://writer/after") == 0);
+    send_one(old);
+    WAIT_UNTIL(&client, client.messages == 3);
+    EXPECT(&client, client.closed == 0);
+    end_link(old);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 4);
+    end_link(link);
+    finish(&client);
+    finish(&server);
+}
+
+static void files_that_are_no_use_are_told_once_and_the_old_ones_stay(void **state)
+{
+    struct end server, client;
+
+    (void)state;
+    issue("master/s", "s");
+    begin(&server, "127.0.0.1:0", "s");
+    begin(&client, NULL, "ann");
+    atomic_store(&logged_errors, 0);
+    atomic_store(&logged_infos, 0);
+    write_text(in("s/cert.pem"), "no certificate\n");
+    tend_until(&server, 0, 1);
+    for (int i = 0; i < 70; i++) {
+        pause_ms(20);
+        lh_rpc_tend(server.rpc);
+    }
+    assert_int_equal(atomic_load(&logged_errors), 1);
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    end_link(link);
+
+    (void)unlink(in("s/key.pem"));
+    tend_until(&server, 0, 2);
+    issue("master/s", "s");
+    tend_until(&server, 1, 2);
+    assert_int_equal(atomic_load(&logged_errors), 2);
+    assert_int_equal(atomic_load(&logged_infos), 1);
+    finish(&client);
+    finish(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_wrong_with_a_file_is_said_at_the_start),
+        cmocka_unit_test(the_files_of_etcd_need_not_be_of_its_authority),
+        cmocka_unit_test(options_name_a_directory_or_files),
+        cmocka_unit_test(an_authority_issues_only_what_makes_sense),
+        cmocka_unit_test(what_was_issued_can_be_shown_and_its_key_is_private),
+        cmocka_unit_test(a_link_comes_with_the_peers_identity),
+        cmocka_unit_test(who_does_not_fit_is_refused_with_a_hint),
+        cmocka_unit_test(a_certificate_that_runs_out_meanwhile_is_refused),
+        cmocka_unit_test(renewed_files_are_for_new_connections_and_old_ones_go_on),
+        cmocka_unit_test(files_that_are_no_use_are_told_once_and_the_old_ones_stay),
+    };
+
+    return cmocka_run_group_tests(tests, make_authorities, NULL);
+}
