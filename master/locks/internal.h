@@ -30,6 +30,7 @@ struct lh_m_claim {
     bool queued; /* WAITS, and its program is not parked */
     bool kept;   /* in a showing: it was shown */
     bool recalled, refused;
+    bool noted; /* WAITS: among the events */
     uint16_t info_size;
     uint8_t info[];
 };

@@ -113,7 +113,8 @@ void lh_m_lock_release(
         return;
     }
     m->counts.locks_released++;
-    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, release->token, NULL);
+    if (n->noted)
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, release->token, NULL);
     lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_RELEASED, release->token);
 }
 
@@ -124,7 +125,8 @@ void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id
     if (c == NULL)
         return; /* it was granted, and that is on its way: the program gives it back then */
     struct lh_m_name *n = c->locking->name;
-    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, NULL);
+    if (c->noted)
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, NULL);
     lh_m_claim_free(m, c);
     lh_m_lock_touch(m, n);
 }
@@ -136,8 +138,9 @@ void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
     while ((c = RB_ROOT(&p->requests)) != NULL) {
         struct lh_m_name *n = c->locking->name;
         LH_MARK("waiting-session-over");
-        lh_m_note_lock(
-            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, "its session is over");
+        if (c->noted)
+            lh_m_note_lock(
+                m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, "its session is over");
         lh_m_claim_free(m, c);
         lh_m_lock_touch(m, n);
     }
@@ -194,10 +197,15 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         lh_light_grant(&m->leases, &p->session.lessee, lh_m_lock_key(n), token,
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
+    /* What was noted of a request that waited goes on; who shares a lock does not hide another. */
+    bool waited = c != NULL && c->state == LH_M_CLAIM_WAITS;
+    bool noted = waited ? c->noted : lh_m_note_due(m, p);
+    n->noted = noted || (tenure != 0 && n->noted);
     lh_m_lock_taken(m, n, p, c, token);
     m->counts.locks_granted++;
-    lh_m_note_lock(
-        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
+    if (noted)
+        lh_m_note_lock(
+            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
     lh_m_say_granted(m, p, id, token);
     return true;
 }
@@ -300,8 +308,10 @@ static void wait_for(
 
     lh_m_claim_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
     m->counts.locks_queued++;
-    lh_m_note_lock(
-        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0, c->shared ? "shared" : NULL);
+    c->noted = lh_m_note_due(m, p);
+    if (c->noted)
+        lh_m_note_lock(
+            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0, c->shared ? "shared" : NULL);
     lh_m_say_queued(m, p, a->id, c->number, c->locking->waiting - 1);
 }
 

@@ -81,6 +81,7 @@ static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__S
         c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
     LH_MARK("lock-continued-after-restart");
     lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED, lock->token, NULL);
+    n->noted = true;
     lh_m_lock_taken(s->m, n, s->p, c, lock->token);
     return true;
 }
@@ -238,6 +239,7 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
     LH_MARK("request-shown-again");
     struct lh_m_claim *c = lh_m_claim_new(
         m, n, s->p, a->mode == LEASEHOLD__LOCK_MODE__SHARED, a->slots, a->recallable, &a->info);
+    c->noted = lh_m_note_due(m, s->p);
     lh_m_claim_waits(m, c, a->id,
         was_given(m, a->queued) ? a->queued : m->term << REIGN_SHIFT | ++m->locks.queued);
     if (c->number != a->queued)

@@ -31,59 +31,35 @@ uint64_t lh_m_event_of_name(const char *name)
     return mixed(digest ^ word) | OF_NAMES;
 }
 
-static void make(struct lh_master *m)
-{
-    struct lh_m_events *e = &m->events;
-    size_t most = m->config.events_max;
-
-    e->row_size = most < LH_M_EVENT_ROW ? most : LH_M_EVENT_ROW;
-    e->rows = most / e->row_size;
-    e->items = lh_alloc_array(e->rows * e->row_size, sizeof *e->items);
-    e->counts = lh_alloc_array(e->rows, sizeof *e->counts);
-}
-
-static struct lh_m_event *item(const struct lh_m_events *e, size_t row, uint64_t number)
-{
-    return &e->items[row * e->row_size + number % e->row_size];
-}
-
-static bool is_of(const struct lh_m_event *event, const struct lh_m_event *like, uint8_t kind)
-{
-    return event->kind == kind && event->subject == like->subject && event->of_session &&
-           memcmp(event->session, like->session, sizeof event->session) == 0;
-}
-
-/* A session that takes a lock that it released last: the grant and the release before are one event
- * with this grant, and how many there were is counted. Returns how many. */
-static uint32_t take_back_cycle(struct lh_m_events *e, size_t row, const struct lh_m_event *event)
-{
-    uint64_t count = e->counts[row];
-
-    if (event->kind != LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED || !event->of_session ||
-        count < 2 || e->row_size < 2)
-        return 0;
-    struct lh_m_event *released = item(e, row, count - 1), *granted = item(e, row, count - 2);
-    if (!is_of(released, event, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED) ||
-        !is_of(granted, event, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED))
-        return 0;
-    released->subject = 0; /* of none: its place is not the oldest event's again */
-    e->counts[row] = count - 2;
-    return granted->count + 1;
-}
-
 void lh_m_note(struct lh_master *m, const struct lh_m_event *event)
 {
     struct lh_m_events *e = &m->events;
 
     if (e->items == NULL)
-        make(m);
-    size_t row = event->subject % e->rows;
-    uint32_t cycles = take_back_cycle(e, row, event);
-    struct lh_m_event *to = item(e, row, e->counts[row]++);
+        e->items = lh_alloc_array(m->config.events_max, sizeof *e->items);
+    struct lh_m_event *to = &e->items[e->next];
     *to = *event;
-    to->count += cycles;
     if (to->at.ns == 0)
         to->at = m->now;
+    e->count++;
+    if (++e->next == m->config.events_max)
+        e->next = 0;
+}
+
+bool lh_m_note_due(struct lh_master *m, struct lh_m_program *p)
+{
+    uint32_t second = (uint32_t)(m->now.ns >> 30) + 1; /* about */
+
+    if (p->noted.second != second) {
+        p->noted.second = second;
+        p->noted.left = m->config.events_session;
+    }
+    if (p->noted.left == 0) {
+        m->locks.unnoted++;
+        return false;
+    }
+    p->noted.left--;
+    return true;
 }
 
 uint32_t lh_m_event_left(const struct lh_master *m, struct lh_instant end)
@@ -144,26 +120,28 @@ const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event
 /* ---- */
 
 const struct lh_m_event *lh_m_event_next(
-    const struct lh_master *m, uint64_t subject, size_t *cursor, bool *forgotten)
+    const struct lh_master *m, uint64_t subject, size_t *cursor)
 {
     const struct lh_m_events *e = &m->events;
+    size_t size = m->config.events_max;
 
-    *forgotten = false;
-    if (e->items == NULL)
-        return NULL;
-    size_t row = subject % e->rows;
-    while (*cursor < e->row_size && *cursor < e->counts[row]) {
-        const struct lh_m_event *event = item(e, row, e->counts[row] - ++*cursor);
+    while (*cursor < size && *cursor < e->count) {
+        size_t back = ++*cursor;
+        const struct lh_m_event *event =
+            &e->items[e->next >= back ? e->next - back : e->next + size - back];
         if (event->subject == subject)
             return event;
     }
-    *forgotten = e->counts[row] > e->row_size;
     return NULL;
+}
+
+bool lh_m_events_forgotten(const struct lh_master *m)
+{
+    return m->events.count > m->config.events_max;
 }
 
 void lh_m_events_deinit(struct lh_master *m)
 {
     free(m->events.items);
-    free(m->events.counts);
     free(m->events.formers);
 }

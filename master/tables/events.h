@@ -1,20 +1,20 @@
 /* What lately became of leases: grants, recalls and ends, to be looked at (ListEvents). Nothing
  * depends on them, and a master that takes over has none of before.
  *
- * There is a row of events for all subjects (chunks, names) with one digest. A new event takes the
- * place of the oldest one of its row: so a lock that changes hands all the time makes the master
- * forget about its own past, and hardly about others'. While one session takes and releases a lock
- * over and over, that is one grant, with a count, and one release. A renewal is no event, as
- * holders renew by the thousand: how many there were, and when the last one was, is noted when the
- * lease ends, or told when it is looked at. */
+ * They are one ring in the order of time. Whoever lists walks all of it; so noting one is a line
+ * that is written behind the last one, and nothing that is read. Programs take locks a million times
+ * in a second, and a ring of that would have nothing but the last moment of the busiest: so a
+ * session's requests for locks are noted up to a number in a second, each with all that becomes of
+ * it, and those beyond are counted (lh_m_note_due()). A renewal is no event either, as holders renew
+ * by the thousand: how many there were, and when the last one was, is noted when the lease ends, or
+ * told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"
 
-#define LH_M_EVENT_ROW   32u
 #define LH_M_TITLE_BYTES 40u
 
-/* One line of the processor's cache, as locks change hands a million times in a second. */
+/* One line of the processor's cache. */
 struct lh_m_event {
     uint64_t subject;
     struct lh_instant at;
@@ -36,9 +36,9 @@ struct lh_m_former {
 };
 
 struct lh_m_events {
-    struct lh_m_event *items; /* row by row; NULL: nothing happened yet */
-    uint64_t *counts;         /* of each row: of events ever */
-    size_t rows, row_size;
+    struct lh_m_event *items;    /* `events_max` of them; NULL: nothing happened yet */
+    size_t next;                 /* where the next one goes */
+    uint64_t count;              /* ever */
     struct lh_m_former *formers; /* at (n - 1) % formers_max; NULL: there are none yet */
     uint64_t former_count;       /* ever */
 };
@@ -49,6 +49,8 @@ uint64_t lh_m_event_of_name(const char *name);
 
 /* Adds one; `at`, zero: now. */
 void lh_m_note(struct lh_master *m, const struct lh_m_event *event);
+/* May a request of the session be noted, with all that becomes of it? */
+bool lh_m_note_due(struct lh_master *m, struct lh_m_program *p);
 /* The session is over: its title is kept for those who look at its events. */
 void lh_m_note_over(struct lh_master *m, const struct lh_m_program *p);
 /* A server's id, or a session's title; "": nobody's, or it is forgotten. */
@@ -57,8 +59,10 @@ const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event
 uint32_t lh_m_event_left(const struct lh_master *m, struct lh_instant end);
 
 /* The subject's next older event; `*cursor` is 0 for the last one, and this function's. NULL: there
- * is none, or it is forgotten; then `*forgotten` says whether there may have been more. */
+ * is none that is remembered. */
 const struct lh_m_event *lh_m_event_next(
-    const struct lh_master *m, uint64_t subject, size_t *cursor, bool *forgotten);
+    const struct lh_master *m, uint64_t subject, size_t *cursor);
+/* Were there events that are not remembered any more, of whatever subject? */
+bool lh_m_events_forgotten(const struct lh_master *m);
 
 void lh_m_events_deinit(struct lh_master *m);

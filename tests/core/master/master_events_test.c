@@ -46,7 +46,8 @@ static void a_grant_and_its_confirmation(void **state)
     assert_int_equal(e->version, 1);
     assert_int_equal(e->ago_ms, 700);
     assert_true(e->left_ms > 0);
-    assert_int_equal(events_of(chunk + 1, "", 0)->n_events, 0);
+    assert_int_equal(events_of(file_with_primary("/g", &primary), "", 0)->n_events, 2);
+    assert_int_equal(events_of(chunk, "", 0)->n_events, 2);
 }
 
 static void renewals_are_counted_and_told_once(void **state)
@@ -101,6 +102,20 @@ static void a_holder_that_is_gone(void **state)
     assert_string_equal(r->events[0]->holder, primary->id);
 }
 
+/* ACC-3: no path says who may see them. */
+static void a_chunk_that_is_not_there(void **state)
+{
+    Leasehold__ListEventsRequest r = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+
+    (void)state;
+    three_up();
+    r.chunk = 77;
+    const Leasehold__ListEventsReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    assert_int_equal(reply->n_events, 0);
+}
+
 static void explain_names_both_ends_of_the_term(void **state)
 {
     struct server *primary = NULL;
@@ -117,13 +132,13 @@ static void explain_names_both_ends_of_the_term(void **state)
     assert_int_equal(now->lease_left_ms - now->holder_left_ms, before);
 }
 
-/* What is overwritten is forgotten, and nothing of others is shown for it. */
+/* The oldest ones are forgotten, and nothing of others is shown for them. */
 static void the_events_are_bounded(void **state)
 {
     struct server *primary = NULL;
 
     (void)state;
-    w.config.events_max = 4; /* one row */
+    w.config.events_max = 4;
     world_crash(&w);
     three_up();
     uint64_t first = file_with_primary("/first", &primary);
@@ -149,6 +164,7 @@ int main(void)
         STORY(renewals_are_counted_and_told_once),
         STORY(renewals_are_of_the_version_before_the_new_one),
         STORY(a_holder_that_is_gone),
+        STORY(a_chunk_that_is_not_there),
         STORY(explain_names_both_ends_of_the_term),
         STORY(the_events_are_bounded),
     };

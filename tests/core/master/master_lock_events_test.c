@@ -84,23 +84,56 @@ static void both_ends_of_a_locks_term(void **state)
 static void a_busy_name_beside_a_quiet_one(void **state)
 {
     (void)state;
+    w.config.events_max = 128;
+    w.config.events_session = 16;
+    world_crash(&w);
     comes(&one);
     comes(&two);
-    locks(&one, "/quiet", false);
+    comes(&three);
+    locks(&three, "/quiet", false);
     for (int i = 0; i < 1000; i++) {
         struct prog *p = i % 2 == 0 ? &one : &two;
         releases(p, "/busy", locks(p, "/busy", false));
     }
     assert_string_equal(story_of("/quiet"), "g");
     const Leasehold__ListEventsReply *r = events_of("/busy");
-    assert_int_equal(r->n_events, 32);
-    assert_true(r->more);
-    assert_int_equal(r->events[0]->kind, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED);
+    assert_int_equal(r->n_events, 4 * 16);
+    assert_int_equal(r->unnoted, 1000 - 2 * 16);
+    assert_false(r->more);
+}
+
+/* With all that becomes of it, or not at all. */
+static void a_request_of_too_many(void **state)
+{
+    (void)state;
+    w.config.events_session = 1;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    comes(&three);
+    uint64_t token = locks(&one, "/a", false), other = locks(&one, "/b", false);
+    asks(&two, "/b", false);
+    withdraws(&three, asks(&three, "/b", false));
+    withdraws(&three, asks(&three, "/b", false));
+    releases(&one, "/a", token);
+    releases(&one, "/b", other);
+    releases(&two, "/b", granted(&two)->token);
+    assert_string_equal(story_of("/a"), "gr");
+    assert_string_equal(story_of("/b"), "qqwgr");
+    world_advance(&w, 1100);
+    assert_true(beat(&one));
+    token = locks(&one, "/b", false);
+    other = locks(&one, "/c", false);
+    cancels("/c", 0, 0);
+    assert_string_equal(story_of("/b"), "qqwgrg");
+    assert_string_equal(story_of("/c"), "c"); /* what is no daily matter is noted */
 }
 
 static void over_and_over_by_one_session(void **state)
 {
     (void)state;
+    w.config.events_session = 2000;
+    world_crash(&w);
     comes(&one);
     comes(&two);
     releases(&two, "/a", locks(&two, "/a", false));
@@ -111,6 +144,7 @@ static void over_and_over_by_one_session(void **state)
     assert_int_equal(events_of("/a")->events[3]->count, 0);
     locks(&one, "/a", false);
     assert_string_equal(story_of("/a"), "grg");
+    assert_int_equal(events_of("/a")->events[0]->count, 1000);
     assert_false(events_of("/a")->more);
 }
 
@@ -122,6 +156,7 @@ int main(void)
         STORY(a_session_that_runs_out),
         STORY(both_ends_of_a_locks_term),
         STORY(a_busy_name_beside_a_quiet_one),
+        STORY(a_request_of_too_many),
         STORY(over_and_over_by_one_session),
     };
 
