@@ -153,6 +153,8 @@ static struct lh_core core_of(struct node *node)
 static int start_page(struct node *node, char *why, size_t why_size)
 {
     const struct lh_page_config config = {.listen = node->options->http_listen,
+        .hosts = node->options->http_hosts,
+        .tls = lh_loop_tls(node->loop),
         .loop = node->loop,
         .metrics = metrics,
         .ready = ready,
@@ -165,8 +167,8 @@ static int start_page(struct node *node, char *why, size_t why_size)
     if (error != LH_OK)
         return error;
     colon = strrchr(config.listen, ':'); /* it was read */
-    lh_log(LH_INFO, COMPONENT, "page on http://%.*s:%d/", (int)(colon - config.listen),
-        config.listen, lh_page_port(node->page));
+    lh_log(LH_INFO, COMPONENT, "page on http%s://%.*s:%d/", config.tls != NULL ? "s" : "",
+        (int)(colon - config.listen), config.listen, lh_page_port(node->page));
     return LH_OK;
 }
 

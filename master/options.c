@@ -91,6 +91,9 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
         {LH_FLAG("http-listen", STRING, &o->http_listen, NULL), .metavar = "ADDRESS",
             .help = "address for the page about the cluster, and the same as JSON; by default "
                     "none"},
+        {LH_FLAG("http-host", STRING, &o->http_hosts, NULL), .metavar = "NAMES",
+            .help = "names of the page's host in browsers, separated by commas, beside localhost "
+                    "and IP addresses; with TLS the certificate's count"},
         {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-master"), .metavar = "DIRECTORY",
             .help = "where metadata is kept; created if missing"},
         {LH_FLAG("store", STRING, &o->store, NULL), .metavar = "KIND:WHERE",

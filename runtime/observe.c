@@ -188,9 +188,13 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
     /* Not select(), which knows no descriptor above 1023. */
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME;
     unsigned most = o->config.site.connections_max;
+    struct lh_tls_pem *pem = o->config.tls == NULL ? NULL : lh_tls_current(o->config.tls);
+    /* Clients are asked for a certificate of this authority. */
+    bool asks = pem != NULL && o->config.site.begin != NULL;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)show_certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_VERSIONS},
+        {asks ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, asks ? pem->ca : NULL},
         {MHD_OPTION_END, 0, NULL},
     };
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
@@ -207,6 +211,8 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
         MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, begin, o,
         MHD_OPTION_NOTIFY_COMPLETED, end, o, MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none,
         MHD_OPTION_END);
+    if (pem != NULL)
+        lh_tls_pem_unref(pem); /* the server has its own copy of what it needs */
     if (o->daemon == NULL) {
         (void)snprintf(why, why_size, "cannot serve metrics on %s: %s", o->config.listen,
             errno == 0 ? "the address is in use or is not this machine's" : strerror(errno));
@@ -247,6 +253,28 @@ int lh_observe_start(
     }
     *observe = o;
     return LH_OK;
+}
+
+bool lh_observe_identity(
+    struct lh_tls *tls, struct MHD_Connection *connection, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    struct lh_tls_der certs[CHAIN_MAX];
+    unsigned count = 0;
+
+    identity[0] = '\0';
+    if (tls == NULL)
+        return true;
+    const gnutls_datum_t *shown_certs =
+        info == NULL ? NULL : gnutls_certificate_get_peers(info->tls_session, &count);
+    if (shown_certs == NULL || count == 0) {
+        (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "%s", LH_OBSERVE_NOBODY);
+        return true;
+    }
+    for (unsigned i = 0; i < count && i < CHAIN_MAX; i++)
+        certs[i] = (struct lh_tls_der){shown_certs[i].data, shown_certs[i].size};
+    return lh_tls_peer(tls, certs, count < CHAIN_MAX ? count : CHAIN_MAX, identity);
 }
 
 int lh_observe_port(const struct lh_observe *observe)

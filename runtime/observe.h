@@ -34,8 +34,8 @@ struct lh_observe_site {
 
 struct lh_observe_config {
     const char *listen; /* host:port or [v6]:port; port 0: any free one */
-    /* Serves HTTPS with the certificate there, and with those that replace it. No client is asked
-     * for one: browsers have none, and what is served changes nothing. NULL: HTTP. */
+    /* Serves HTTPS with the certificate there, and with those that replace it. Clients are asked
+     * for one where there is a site, and need none: lh_observe_identity(). NULL: HTTP. */
     struct lh_tls *tls;
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
     void (*metrics)(void *arg, struct lh_metrics *out);
@@ -53,6 +53,16 @@ LH_MUST_USE int lh_observe_start(const struct lh_observe_config *config,
 
 /* The port that it serves on. */
 int lh_observe_port(const struct lh_observe *observe);
+
+/* Whoever has no certificate, where others have: without a role, unless the table of roles gives it
+ * one. */
+#define LH_OBSERVE_NOBODY "leasehold://none/page"
+
+/* Who is at the other end of a connection to a server with that `tls`, for the core to decide about
+ * (ACC-1): "" without TLS. Only for the serving thread, in `serve`. False: a certificate was shown
+ * that says nothing here, and `identity` is a sentence why. */
+bool lh_observe_identity(struct lh_tls *tls, struct MHD_Connection *connection,
+    char identity[LH_LINK_IDENTITY_MAX + 1]);
 
 /* Ends the thread; no callback runs afterwards. NULL is allowed. */
 void lh_observe_stop(struct lh_observe *observe);

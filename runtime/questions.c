@@ -94,6 +94,7 @@ static void ask(struct lh_questions *q, const struct lh_input *call, struct lh_e
         .link = LINK_OF_QUESTION | ++q->asked,
         .method = question->method,
         .text = "this process",
+        .identity = question->identity,
     };
 
     if (q->count == LH_QUESTIONS_MAX) {

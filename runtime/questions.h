@@ -1,5 +1,6 @@
 /* Questions that the process itself asks its core: each is one unary call, over a link that leads
- * nowhere. The core cannot tell it from a client's, so nothing in it knows of who asks.
+ * nowhere. The core cannot tell it from a client's: it comes with an identity as any link does, and
+ * has that one's rights (ACC-3).
  *
  * It is a core around the core (base/step.h). A question comes in as LH_IN_CALL, for which the
  * inner core has no use, becomes an opened link and its message, and completes as LH_FX_COMPLETE
@@ -17,11 +18,12 @@
 struct lh_question {
     enum lh_method method;           /* unary, and served by the core */
     const ProtobufCMessage *request; /* of the method */
+    const char *identity;            /* who asks (base/step.h); NULL: as "" */
     struct lh_duration timeout;      /* without a reply by then: DEADLINE_EXCEEDED */
 
     /* When it completes; the error is the effect's. */
     struct lh_buf reply; /* LH_OK: the packed reply. The asker clears it */
-    char text[256];      /* else: what the core said of the error, if anything */
+    char text[1024];     /* else: what the core said of the error, if anything */
 
     /* Of this file alone. */
     uint64_t link;

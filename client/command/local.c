@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "client/command/child.h"
 #include "client/command/local_etcd.h"
+#include "client/command/local_ports.h"
 #include "client/command/local_tls.h"
 
 #include <arpa/inet.h>
@@ -26,7 +27,6 @@
 #define CHUNKSERVERS_MAX 64u
 #define MASTERS_MAX      9u
 #define STOP_SECONDS     15
-#define PAGE_PORT        80u /* of the first master's page, above the first master's own */
 
 /* The master's own default, too many for a smaller cluster. */
 #define REPLICATION_DEFAULT 3u
@@ -96,26 +96,6 @@ static void add_data_dir(const struct cluster *cluster, struct lh_child *c)
     free(data);
 }
 
-/* A server finds out by itself; but by then somebody else's master could have answered in the place
- * of ours, and that cluster would be taken for this one. */
-static bool port_is_free(const char *address)
-{
-    uint64_t port = 0;
-    if (!lh_parse_uint(strrchr(address, ':') + 1, &port))
-        return false;
-    struct sockaddr_in to = {.sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
-        .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    if (fd < 0)
-        return false;
-    /* As the servers do: connections that were closed lately are no listener. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool bound = bind(fd, (const struct sockaddr *)&to, sizeof to) == 0;
-    (void)close(fd);
-    return bound;
-}
-
 static bool is_of_one_master(const struct cluster *cluster)
 {
     char *path = path_in(cluster->dir, "master", "");
@@ -146,12 +126,6 @@ static int check_store(const struct cluster *cluster)
     return lh_local_etcd_fits(cluster->dir, o->etcd, o->port) ? LH_EXIT_OK : LH_EXIT_FAILED;
 }
 
-/* Of the page of that master, from 1. */
-static void page_address(const struct cluster *cluster, uint64_t number, char to[32])
-{
-    (void)snprintf(to, 32, "127.0.0.1:%" PRIu64, cluster->options->port + PAGE_PORT + number - 1);
-}
-
 static bool describe_master(struct cluster *cluster, uint64_t number, const char *store)
 {
     const struct options *o = cluster->options;
@@ -161,7 +135,7 @@ static bool describe_master(struct cluster *cluster, uint64_t number, const char
     struct lh_child *c = add(cluster, name, "leasehold-master", o->port + number - 1);
     char page[32];
     cluster->masters++;
-    page_address(cluster, number, page);
+    lh_local_page(cluster->options->port, number, page);
     lh_child_argument(c, "http-listen", page);
     if (store == NULL)
         add_data_dir(cluster, c);
@@ -238,23 +212,15 @@ static bool prepare_tls(struct cluster *cluster)
     return cluster->tls_dir != NULL;
 }
 
-static int check_address(const char *address)
-{
-    return port_is_free(address)
-               ? LH_EXIT_OK
-               : lh_command_error(LH_EXIT_FAILED, COMMAND,
-                     "%s is in use; stop what listens there, or give another --port", address);
-}
-
 static int check_addresses(const struct cluster *cluster)
 {
     int code = LH_EXIT_OK;
     for (size_t i = 0; i < cluster->count && code == LH_EXIT_OK; i++)
-        code = check_address(cluster->children[i].address);
+        code = lh_local_check_address(cluster->children[i].address);
     for (size_t i = 1; i <= cluster->masters && code == LH_EXIT_OK; i++) {
         char page[32];
-        page_address(cluster, i, page);
-        code = check_address(page);
+        lh_local_page(cluster->options->port, i, page);
+        code = lh_local_check_address(page);
     }
     return code;
 }
@@ -334,7 +300,7 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
         }
         for (size_t i = 1; i <= cluster->masters; i++) {
             char page[32];
-            page_address(cluster, i, page);
+            lh_local_page(cluster->options->port, i, page);
             (void)printf("%s http%s://%s/", i == 1 ? "  page" : ",",
                 cluster->tls_dir != NULL ? "s" : "", page);
         }

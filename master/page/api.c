@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "proto/codec.h"
 #include "runtime/loop.h"
+#include "runtime/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,8 @@ static unsigned status_of(int error)
         return MHD_HTTP_OK;
     case LH_ERR_INVALID_ARGUMENT:
         return MHD_HTTP_BAD_REQUEST;
+    case LH_ERR_PERMISSION:
+        return MHD_HTTP_FORBIDDEN;
     case LH_ERR_NOT_FOUND:
         return MHD_HTTP_NOT_FOUND;
     case LH_ERR_DEADLINE_EXCEEDED:
@@ -158,11 +161,14 @@ static enum MHD_Result answered(struct lh_visit *v)
 }
 
 /* The connection waits from here on, until the answer is there. False: there are too many. */
-static bool ask(struct lh_visit *v, enum lh_method method, ProtobufCMessage *request)
+static bool ask(struct lh_visit *v, enum lh_method method, ProtobufCMessage *request,
+    const char identity[LH_LINK_IDENTITY_MAX + 1])
 {
     struct lh_page *page = v->page;
     struct lh_ask *ask = lh_alloc(sizeof *ask);
 
+    memcpy(ask->identity, identity, sizeof ask->identity);
+    ask->question.identity = ask->identity;
     ask->question.method = method;
     ask->question.request = request;
     ask->question.timeout = lh_seconds(TIMEOUT_SECONDS);
@@ -204,7 +210,7 @@ void lh_page_completed(struct lh_page *page, struct lh_question *question, int e
 enum MHD_Result lh_page_call(struct lh_visit *v)
 {
     enum lh_method method = method_at(v->uri.path);
-    char why[256];
+    char why[256], identity[LH_LINK_IDENTITY_MAX + 1] = "";
 
     pthread_mutex_lock(&v->page->lock);
     enum lh_visit_state state = v->state;
@@ -213,10 +219,12 @@ enum MHD_Result lh_page_call(struct lh_visit *v)
         return answered(v);
     if (state == LH_VISIT_ASKED)
         return MHD_YES;
+    if (!lh_observe_identity(v->page->config.tls, v->connection, identity))
+        return lh_page_refuse(v, MHD_HTTP_FORBIDDEN, LH_ERR_PERMISSION, identity);
     ProtobufCMessage *request = request_of(&v->uri, method, why, sizeof why);
     if (request == NULL)
         return lh_page_refuse(v, MHD_HTTP_BAD_REQUEST, LH_ERR_INVALID_ARGUMENT, why);
-    if (ask(v, method, request))
+    if (ask(v, method, request, identity))
         return MHD_YES;
     return lh_page_refuse(v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_SHORTAGE,
         "too many calls of the page are in flight");

@@ -47,6 +47,7 @@ struct lh_visit {
 struct lh_ask {
     struct lh_question question;
     ProtobufCMessage *request;
+    char identity[LH_LINK_IDENTITY_MAX + 1];
     struct lh_visit *visit; /* NULL: nobody waits any more */
     int error;
     LIST_ENTRY(lh_ask) link;

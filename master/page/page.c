@@ -83,13 +83,36 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *connection
     return v;
 }
 
+static const char *header(const struct lh_visit *v, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(v->connection, MHD_HEADER_KIND, name);
+
+    return value == NULL ? "" : value;
+}
+
+/* Another site's page in this visitor's browser may not ask, and cannot pretend to be ours by a
+ * name that it has led here. With TLS the browser itself compares the name with the certificate. */
+static bool is_foreign(const struct lh_visit *v)
+{
+    const char *host = header(v, MHD_HTTP_HEADER_HOST);
+
+    return (v->page->config.tls == NULL && host[0] != '\0' &&
+               !lh_uri_is_host(host, v->page->config.hosts)) ||
+           (strcmp(header(v, "Sec-Fetch-Site"), "cross-site") == 0 &&
+               strncmp(v->uri.path, "/api/", 5) == 0);
+}
+
 static bool serve(void *arg, void *visit, int *result)
 {
     struct lh_visit *v = visit;
     const struct lh_asset *asset;
 
     (void)arg;
-    if (v->malformed)
+    if (!v->malformed && is_foreign(v))
+        *result = lh_page_refuse(v, MHD_HTTP_MISDIRECTED_REQUEST, LH_ERR_PERMISSION,
+            "the page answers to addresses, to localhost and to the names of --http-host, and to "
+            "no page of another site");
+    else if (v->malformed)
         *result = lh_page_refuse(v, MHD_HTTP_BAD_REQUEST, LH_ERR_INVALID_ARGUMENT,
             "the address cannot be read: it has a broken escape, a parameter without a value or "
             "twice, or is too long");
@@ -131,6 +154,7 @@ int lh_page_start(
         .listen = config->listen,
         .metrics = config->metrics,
         .ready = config->ready,
+        .tls = config->tls,
         .arg = config->arg,
         .site = {.connections_max = LH_PAGE_CONNECTIONS_MAX,
             .begin = begin,

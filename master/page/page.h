@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 struct lh_loop;
+struct lh_tls;
 struct lh_question;
 struct lh_page;
 
@@ -28,6 +29,8 @@ struct lh_page;
 
 struct lh_page_config {
     const char *listen;   /* host:port */
+    const char *hosts;    /* names of it in browsers, beside addresses (lh_uri_is_host()) */
+    struct lh_tls *tls;   /* NULL: HTTP */
     struct lh_loop *loop; /* with a core of lh_questions_core(); its completions go to
                              lh_page_completed() */
     /* As those of struct lh_observe_config. */

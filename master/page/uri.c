@@ -3,8 +3,10 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int digit(char c)
 {
@@ -93,4 +95,43 @@ void lh_uri_deinit(struct lh_uri *uri)
 {
     free(uri->text);
     *uri = (struct lh_uri){0};
+}
+
+/* ---- Hosts. */
+
+static bool is_port(const char *text)
+{
+    size_t size = strlen(text);
+
+    return size <= 5 && strspn(text, "0123456789") == size;
+}
+
+static bool is_named(const char *host, size_t size, const char *names)
+{
+    while (names != NULL && *names != '\0') {
+        size_t n = strcspn(names, ",");
+        if (n == size && strncasecmp(names, host, size) == 0)
+            return true;
+        names += n + (names[n] == ',');
+    }
+    return false;
+}
+
+bool lh_uri_is_host(const char *host, const char *names)
+{
+    char name[256];
+    unsigned char address[16];
+    bool bracket = host[0] == '[';
+    const char *from = host + bracket, *end = from + strcspn(from, bracket ? "]" : ":");
+    size_t size = (size_t)(end - from);
+
+    if (size == 0 || size >= sizeof name || (bracket && *end != ']'))
+        return false;
+    end += bracket;
+    if (*end != '\0' && (*end != ':' || !is_port(end + 1)))
+        return false;
+    memcpy(name, from, size);
+    name[size] = '\0';
+    return inet_pton(bracket ? AF_INET6 : AF_INET, name, address) == 1 ||
+           (!bracket && (strcasecmp(name, "localhost") == 0 || is_named(name, size, names)));
 }

@@ -19,4 +19,9 @@ struct lh_uri {
 /* False: it is too long, has more parameters, one of them twice, a broken escape, or bytes that
  * are no UTF-8. The URI is then empty, and has nothing to be freed. */
 bool lh_uri_parse(struct lh_uri *uri, const char *text);
+/* Does a browser that sends this Host ask for us? An IP address, localhost and the names of `names`
+ * (separated by commas, may be NULL) do, with or without a port. Others may be a name that somebody
+ * else points to this address, so as to read what his own page may not (DNS rebinding). */
+bool lh_uri_is_host(const char *host, const char *names);
+
 void lh_uri_deinit(struct lh_uri *uri);

@@ -2,12 +2,12 @@
  * depends on them, and a master that takes over has none of before.
  *
  * They are one ring in the order of time. Whoever lists walks all of it; so noting one is a line
- * that is written behind the last one, and nothing that is read. Programs take locks a million times
- * in a second, and a ring of that would have nothing but the last moment of the busiest: so a
- * session's requests for locks are noted up to a number in a second, each with all that becomes of
- * it, and those beyond are counted (lh_m_note_due()). A renewal is no event either, as holders renew
- * by the thousand: how many there were, and when the last one was, is noted when the lease ends, or
- * told when it is looked at. */
+ * that is written behind the last one, and nothing that is read. Programs take locks a million
+ * times in a second, and a ring of that would have nothing but the last moment of the busiest: so
+ * a session's requests for locks are noted up to a number in a second, each with all that becomes
+ * of it, and those beyond are counted (lh_m_note_due()). A renewal is no event either, as holders
+ * renew by the thousand: how many there were, and when the last one was, is noted when the lease
+ * ends, or told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"

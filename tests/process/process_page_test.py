@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -15,6 +16,7 @@ from google.protobuf import json_format
 
 from process_cluster import CALM, PATIENCE_S, ClusterTest, Cluster, free_port, wait_for
 from process_programs import Program
+from process_tls_test import Certs, TlsTest, secure
 from process_wire import Channel, load_schema
 
 sys.path.insert(0, "tests/sim")
@@ -39,7 +41,8 @@ class PageTest(ClusterTest):
     def start(self, **options):
         self.port = free_port()
         self.cluster = Cluster(self.folder, **options)
-        self.cluster.master.argv.append(f"--http-listen=127.0.0.1:{self.port}")
+        self.cluster.master.argv += [f"--http-listen=127.0.0.1:{self.port}",
+                                     "--http-host=page.example"]
         self.cluster.start()
         return self.cluster
 
@@ -78,6 +81,7 @@ class ApiTest(PageTest):
     def test_over_http(self):
         self.start(**CALM)
         for check in (self.each_call_is_the_message_of_the_schema, self.what_is_no_question,
+                      self.of_another_site,
                       self.headers_and_sizes, self.viewers_are_bounded, self.calls_at_once,
                       self.a_master_that_stands_still, self.a_master_that_stops):
             with self.subTest(check.__name__):
@@ -105,6 +109,30 @@ class ApiTest(PageTest):
         kinds = [e["kind"] for e in self.api(f"events?chunk={chunk['chunk']['chunk']}")["events"]]
         self.assertEqual([k for k in kinds if k != "LEASE_RENEWED"],
                          ["LEASE_CONFIRMED", "LEASE_GRANTED"])
+
+    def of_another_site(self):
+        """A page of another site in a visitor's browser gets nothing."""
+        def status(host, path="/api/masters", **headers):
+            connection = self.connect()
+            try:
+                connection.putrequest("GET", path, skip_host=True)
+                if host is not None:
+                    connection.putheader("Host", host)
+                for name, value in headers.items():
+                    connection.putheader(name.replace("_", "-"), value)
+                connection.endheaders()
+                return connection.getresponse().status
+            finally:
+                connection.close()
+        for host in (f"127.0.0.1:{self.port}", f"localhost:{self.port}", "page.example"):
+            for path in ("/", "/api/masters", "/metrics"):
+                self.assertEqual(status(host, path), 200, (host, path))
+        for host in ("evil.example", f"127.0.0.1.evil.example:{self.port}", "x.page.example"):
+            for path in ("/", "/api/masters", "/api/live", "/metrics"):
+                self.assertEqual(status(host, path), 421, (host, path))
+        self.assertEqual(status("localhost", Sec_Fetch_Site="cross-site"), 421)
+        self.assertEqual(status("localhost", "/", Sec_Fetch_Site="cross-site"), 200)  # a link
+        self.assertEqual(status("localhost", Sec_Fetch_Site="same-origin"), 200)
 
     def what_is_no_question(self):
         """It is refused."""
@@ -186,6 +214,67 @@ class ApiTest(PageTest):
         late.start()
         self.assertEqual(self.api("masters")["acting"], True)
         late.join()
+
+
+class RightsTest(TlsTest):
+    """With TLS the page shows what the certificate's role may see."""
+
+    def get(self, path, who=None, folder=None):
+        """(status, JSON or text)"""
+        context = ssl.create_default_context(cafile=os.path.join(self.certs.folder, "ca.pem"))
+        if who is not None:
+            folder = self.certs.issue(who)
+        if folder is not None:
+            context.load_cert_chain(os.path.join(folder, "cert.pem"),
+                                    os.path.join(folder, "key.pem"))
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S,
+                                                 context=context)
+        try:
+            connection.request("GET", path)
+            reply = connection.getresponse()
+            text = reply.read().decode()
+            return reply.status, json.loads(text) if path.startswith("/api/") else text
+        finally:
+            connection.close()
+
+    def start_with(self, table):
+        roles = os.path.join(self.folder, "roles")
+        with open(roles, "w", encoding="utf-8") as file:
+            file.write(table)
+        self.port = free_port()
+        self.cluster = Cluster(self.folder, servers=1, **CALM)
+        secure(self.cluster, self.certs)
+        self.cluster.master.argv += [f"--roles={roles}", f"--http-listen=127.0.0.1:{self.port}"]
+        self.cluster.start()
+
+    def denied(self, path, *args, **kwargs):
+        status, reply = self.get(path, *args, **kwargs)
+        self.assertEqual((status, reply["error"]), (403, "PERMISSION"), (path, reply))
+        return reply["error_text"]
+
+    def test_who_sees_what(self):
+        self.start_with("leasehold://reader/some reader /logs/\n")
+        self.cluster.command("create", "/logs/a")
+        self.assertEqual(self.get("/")[0], 200)
+        for name in CALLS:
+            path = f"/api/{name}{'?path=/logs/a' if name in ('file', 'locate', 'explain') else ''}"
+            with self.subTest(path):
+                self.assertIn("leasehold://none/page", self.denied(path))
+                self.assertEqual(self.get(path, "reader/all")[0], 200)
+        self.assertIn("has the role chunkserver", self.denied("/api/files", "chunkserver/cs7"))
+        self.assertEqual(self.get("/api/servers", "chunkserver/cs7")[0], 200)
+        self.assertEqual(self.get("/api/files?prefix=/logs/", "reader/some")[0], 200)
+        self.assertIn("does not reach", self.denied("/api/files", "reader/some"))
+        self.assertIn("does not reach", self.denied("/api/events?name=/jobs/a", "reader/some"))
+        self.assertEqual(self.get("/api/events?name=/logs/a", "reader/some")[0], 200)
+        # Another authority's, under the same name.
+        other = Certs(os.path.join(self.folder, "other")).issue("reader/all")
+        self.assertIn("was not signed", self.denied("/api/files", folder=other))
+
+    def test_everybody_by_the_table(self):
+        self.start_with("leasehold://none/page reader /logs/\n")
+        self.assertEqual(self.get("/api/files?prefix=/logs/")[0], 200)
+        self.denied("/api/files?prefix=/")
 
 
 class BrowserTest(PageTest):

@@ -140,6 +140,23 @@ static void addresses(void **state)
     free(large);
 }
 
+static void hosts(void **state)
+{
+    static const char *const ours[] = {"127.0.0.1", "127.0.0.1:7480", "10.1.2.3", "[::1]",
+        "[fe80::1]:80", "localhost", "LocalHost:7480", "page.example", "PAGE.example:1", "b"};
+    static const char *const others[] = {"", ":", ":80", "evil.example", "127.0.0.1.evil.example",
+        "127.0.0.1:80:90", "localhost.evil.example", "localhost:x", "localhost:123456", "[::1",
+        "[::1]x", "::1", "[127.0.0.1]", "[localhost]", "page.example,b", "page", "1.2.3",
+        "age.example"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        assert_true(lh_uri_is_host(ours[i], "page.example,b"));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(lh_uri_is_host(others[i], "page.example,b"));
+    assert_false(lh_uri_is_host("page.example", NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +164,7 @@ int main(void)
         cmocka_unit_test(bytes_are_base64_and_of_a_oneof_one_is_there),
         cmocka_unit_test(parameters_set_fields),
         cmocka_unit_test(addresses),
+        cmocka_unit_test(hosts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
