@@ -134,9 +134,8 @@ NAME_EVENTS = [
     event(2, "VALUE_CHANGED", 99000, "", 911),
     event(1, "LEASE_GRANTED", 140000, "by hand", (3 << 40) + 117, 10000)]
 
-MASTERS = [
-    {"master_id": f"m{i}", "address": f"10.0.0.{i}:7400", "acting": i == 2,
-     "state": "" if i == 2 else "STANDBY", "state_ms": "8140000"} for i in (1, 2, 3)]
+MASTERS = [{"master_id": f"m{i}", "address": f"10.0.0.{i}:7400",
+            "page": f"http://10.0.0.{i}:7480/"} for i in (1, 2, 3)]
 
 
 def answer(name, query):
@@ -144,7 +143,8 @@ def answer(name, query):
     limit = int(query.get("limit", 100))
     if name == "masters":
         return 200, dict(OK, cluster_id="f30d3c957f0e7a46b0bb7aa8261b1045", reign="3",
-                         active="10.0.0.2:7400", masters=MASTERS, acting=True)
+                         active="10.0.0.2:7400", masters=MASTERS, acting=True,
+                         master_id="m2", state="ACTIVE", state_ms="8140000")
     if name == "servers":
         return 200, dict(OK, servers=[server(i) for i in range(1, SERVERS + 1)], master_term="3",
                          deleting=True, deleting_text="", repair={
@@ -171,7 +171,8 @@ def answer(name, query):
         return 200, dict(OK, info=file_info(8), chunks=chunks, more=False, masters=[])
     if name == "events":
         events = CHUNK_EVENTS if query.get("chunk") else NAME_EVENTS
-        return 200, dict(OK, events=events, more=False, since_ms="8140000")
+        return 200, dict(OK, events=events, more=False, since_ms="8140000",
+                         unnoted="0" if query.get("chunk") else "41207")
     if name == "leases":
         return 200, dict(OK, more=True, leases=[
             {"chunk": str(40 + i), "path": file_info(i)["path"], "version": "7",

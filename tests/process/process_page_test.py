@@ -15,6 +15,7 @@ import threading
 from google.protobuf import json_format
 
 from process_cluster import CALM, PATIENCE_S, ClusterTest, Cluster, free_port, wait_for
+from process_masters import MastersTest
 from process_programs import Program
 from process_tls_test import Certs, TlsTest, secure
 from process_wire import Channel, load_schema
@@ -348,6 +349,30 @@ class BrowserTest(PageTest):
         self.cluster.master.start()
         wait_for("live again", lambda: status() == "live")
         page.errors.clear()  # the browser's own lines about connections that were refused
+
+
+class StandbyTest(MastersTest):
+
+    def test_a_standby_leads_to_the_active_master(self):
+        cluster = self.make_cluster(servers=1, **CALM)
+        ports = {m.name: free_port() for m in cluster.masters}
+        for master in cluster.masters:
+            master.argv.append(f"--http-listen=127.0.0.1:{ports[master.name]}")
+        cluster.start()
+        active = cluster.wait_acting()[0]
+        standby = next(m for m in cluster.masters if m is not active)
+        page = Page(f"http://127.0.0.1:{ports[standby.name]}/",
+                    ready="true")  # its console says of a standby's answers that they failed
+        self.addCleanup(page.close)
+
+        def link():
+            return page.run("document.querySelector('main a')?.href")
+        wait_for("the link", lambda: link() == f"http://127.0.0.1:{ports[active.name]}/")
+        page.run("document.querySelector('main a').click()")
+        wait_for("the active master's page", lambda: "Nothing is wrong." in page.run(
+            "document.querySelector('main')?.innerText ?? ''"))
+        self.assertEqual(page.run("[...document.querySelectorAll('section table')[0]"
+                                  ".querySelectorAll('tbody a')].length"), len(cluster.masters))
 
 
 if __name__ == "__main__":

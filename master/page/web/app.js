@@ -56,6 +56,7 @@ async function load() {
     Object.assign(s, { loaded, error: null });
   } catch (error) {
     s.error = error;
+    if (error.code === "NOT_ACTIVE") error.page = await views.activePage(call).catch(() => undefined);
     if (error.code === "NOT_FOUND" || error.code === "NOT_ACTIVE") s.loaded = null;
   }
   s.loading = false;

@@ -70,7 +70,7 @@ export function lanesOf(events, terms) {
   for (const t of terms) {
     const l = lane(t);
     let span = openSpan(l);
-    if (!span) l.spans.push(span = { from: Infinity, to: null, end: "" });
+    if (!span) l.spans.push(span = { from: t.held ?? Infinity, to: null, end: "" });
     Object.assign(span, { to: -t.left, own: -Math.min(t.holderLeft, t.left), end: "runs" });
   }
   for (const l of lanes.values()) {
@@ -112,7 +112,7 @@ function tickWords(ms) {
   return (ms < 0 ? "+" : "−") + words;
 }
 
-// `terms`: of those who hold it now, {holder, session, left, holderLeft} in ms.
+// `terms`: of those who hold it now, {holder, session, held, left, holderLeft} in ms.
 export function timeline(reply, terms, again) {
   const events = [...reply.events].reverse().sort((a, b) => Number(b.ago_ms) - Number(a.ago_ms));
   if (events.length === 0 && terms.length === 0)
@@ -191,5 +191,7 @@ function eventTable(events, reply) {
       event.target.dispatchEvent(new Event("again", { bubbles: true }));
     } }, all ? "Show fewer" : `Show all ${newest.length}`),
     h("p.quiet", {}, reply.more ? "There may have been earlier events, which this master has forgotten."
-      : `This master has been acting for ${duration(reply.since_ms)}; it knows nothing of before.`));
+      : `This master has been acting for ${duration(reply.since_ms)}; it knows nothing of before.`,
+    reply.unnoted !== "0" && ` Of sessions that take locks very often it keeps a part: ` +
+      `${number(reply.unnoted)} requests, of any name, are not shown.`));
 }

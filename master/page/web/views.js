@@ -9,12 +9,24 @@ const PAGE = 100;
 const heading = (words, detail) => h("h1", {}, words, detail && h("small", {}, detail));
 const section = (words, ...content) => h("section", {}, h("h2", {}, words), content);
 
+const isPage = (address) => /^https?:\/\//.test(address ?? "");
+
+// Of the active master, as a standby knows it; undefined: it has none.
+export async function activePage(call) {
+  const reply = await call("masters");
+  return reply.masters.find((m) => m.address === reply.active && isPage(m.page))?.page;
+}
+
 export function failed(error) {
   if (error.code === "NOT_ACTIVE")
     return h("div", {}, heading("A standby"), h("p", {}, error.message),
-      h("p.quiet", {}, "Only the active master knows the cluster. It has a page of its own, at its " +
-        "--http-listen."));
+      h("p", {}, error.page ? [h("a", { href: error.page }, "The active master's page"), " shows the cluster."]
+        : h("span.quiet", {}, "Only the active master knows the cluster. It has a page of its own, at its " +
+          "--http-listen.")));
   if (error.code === "NOT_FOUND") return h("div", {}, heading("Not there"), h("p", {}, error.message));
+  if (error.code === "PERMISSION")
+    return h("div", {}, heading("Not allowed"), h("p", {}, error.message),
+      h("p.quiet", {}, "The browser has to show a certificate of this cluster with that right."));
   return h("div", {}, heading("No answer"), h("p", {}, error.message),
     h("p.quiet", {}, "It is asked again every few seconds."));
 }
@@ -180,11 +192,11 @@ function repairTroubles(r, reply) {
 function masterRows(reply) {
   if (reply.masters.length === 0) return null;
   return section("Masters", table("Masters", [
-    ["Master", (m) => m.master_id || m.address],
+    ["Master", (m) => isPage(m.page) ? h("a", { href: m.page }, m.master_id || m.address) : m.master_id || m.address],
     ["Address", (m) => m.address],
-    ["State", (m) => m.acting || m.address === reply.active ? badge("active", "good")
-      : badge((m.state || "unknown").toLowerCase(), m.state === "STANDBY" ? "" : "warn")],
-    ["For", (m) => Number(m.state_ms) > 0 ? duration(m.state_ms) : ""],
+    ["State", (m) => m.address === reply.active || (reply.acting && m.master_id === reply.master_id)
+      ? badge("active", "good") : badge("announced")],
+    ["For", (m) => m.master_id === reply.master_id ? duration(reply.state_ms) : ""],
   ], reply.masters, (m) => m.address));
 }
 
@@ -444,7 +456,7 @@ export const name = {
   },
   draw({ events, info, words }, text, query, again) {
     const terms = (info?.holders ?? []).slice(0, 16).map((x) => ({ holder: x.label || hex(x.session),
-      session: x.session, left: Number(x.left_ms), holderLeft: Number(x.holder_left_ms) }));
+      session: x.session, held: Number(x.held_ms), left: Number(x.left_ms), holderLeft: Number(x.holder_left_ms) }));
     return h("div", {}, heading(text, info && (info.holders.length > 0 ? badge("locked", "good")
       : badge("free"))),
     section("What is going on", sentences(info ? info.sentences : [words])),
