@@ -371,8 +371,8 @@ class StandbyTest(MastersTest):
         page.run("document.querySelector('main a').click()")
         wait_for("the active master's page", lambda: "Nothing is wrong." in page.run(
             "document.querySelector('main')?.innerText ?? ''"))
-        self.assertEqual(page.run("[...document.querySelectorAll('section table')[0]"
-                                  ".querySelectorAll('tbody a')].length"), len(cluster.masters))
+        wait_for("links to all of them", lambda: page.run(
+            "document.querySelectorAll('main a[href^=http]').length") == len(cluster.masters))
 
 
 if __name__ == "__main__":
