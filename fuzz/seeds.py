@@ -18,7 +18,12 @@ USUAL = {
     "client": [128, 130, 3, 131, 129, 132, TIMER, 0],
     "decoders": [],
     "edges": [],
+    "page": [],
 }
+# What browsers send (fuzz_page.c).
+SENT = (b"/api/files?prefix=%2Fa%20b&limit=20&after=%c3%a4", b"/api/events?chunk=7&name=/x",
+        b"/api/sessions?after=00ff&limit=3", b"/api/names?exact=true&explain=false",
+        b"[::1]:7480", b"127.0.0.1:80", b"localhost", b"page.example:7480")
 # Ends of a chunkserver's identity (fuzz_decoders.c says its beginnings).
 IDENTITY = (b"leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation 7\nmaster_term 2\n",
             b"cs1\ncluster_id c\nincarnation 7\nmaster_term 2\nscrub -\n",
@@ -58,6 +63,11 @@ def main(part, folder):
                     string += [source.randrange(14)] + [source.randrange(256)] * 8
         if not USUAL[part]:
             string += [source.randrange(256) for _ in range(64)]
+        if part == "page":
+            sent = SENT[number % len(SENT)]
+            string = [0 if sent.startswith(b"/") else 2, number] + list(sent)
+            if number % 3 == 2:
+                string = [1, number, 26, number % 9] + [10, 3, 97, 98, 99] * (number // 8)
         if part == "decoders" and number % 5 == 3:
             string[1:] = [number % 4] + list(IDENTITY[number % 4])
         if part == "edges":
