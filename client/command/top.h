@@ -49,8 +49,9 @@ struct lh_top_sample {
 };
 void lh_top_sample_free(struct lh_top_sample *sample);
 
-/* Whether something happens to this lease unless its holder is heard of; a rank, 0: nothing. */
-unsigned lh_top_changing(const struct lh_lease_info *lease, uint64_t term_ms);
+/* Whether something happens to this lease unless its holder is heard of; a rank, 0: nothing. The
+ * servers are by name. */
+unsigned lh_top_changing(const struct lh_lease_info *lease, const struct lh_server_list *servers);
 
 /* The chunks most worth explaining: their indices in `leases`, at most LH_TOP_EXPLAINED_MAX. */
 size_t lh_top_to_explain(const struct lh_top_sample *sample, size_t *indices);

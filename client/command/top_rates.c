@@ -25,13 +25,36 @@ void lh_top_sample_free(struct lh_top_sample *sample)
     free(sample);
 }
 
-unsigned lh_top_changing(const struct lh_lease_info *lease, uint64_t term_ms)
+static int by_id(const void *key, const void *item)
 {
-    if (lease->primary[0] != '\0' && !lease->session_live)
-        return 4; /* its holder is lost */
+    return strcmp(key, ((const struct lh_server_info *)item)->server_id);
+}
+
+static const struct lh_server_info *server_of(const struct lh_server_list *list, const char *id)
+{
+    return list->count == 0 ? NULL
+                            : bsearch(id, list->servers, list->count, sizeof *list->servers, by_id);
+}
+
+/* A lease that is used is extended by each heartbeat, and its first term may be a session's. */
+static bool runs_out(const struct lh_lease_info *lease, const struct lh_server_list *servers)
+{
+    uint64_t term = servers->session_term_ms < servers->chunk_term_ms ? servers->session_term_ms
+                                                                      : servers->chunk_term_ms;
+    return lease->left_ms < term / 2;
+}
+
+unsigned lh_top_changing(const struct lh_lease_info *lease, const struct lh_server_list *servers)
+{
+    const struct lh_server_info *holder = server_of(servers, lease->primary);
+
+    if (strcmp(lease->state, "FREE") == 0 || lease->primary[0] == '\0')
+        return 0;
+    if (!lease->session_live || (holder != NULL && !holder->reachable))
+        return 4; /* its holder is lost, or may be */
     if (strcmp(lease->state, "HELD") != 0)
-        return strcmp(lease->state, "FREE") == 0 ? 0 : 3;
-    return lease->left_ms < term_ms / 2 ? 2 : 0; /* nobody appends, and it is not extended */
+        return 3;
+    return runs_out(lease, servers) ? 2 : 0;
 }
 
 size_t lh_top_to_explain(const struct lh_top_sample *sample, size_t *indices)
@@ -40,7 +63,7 @@ size_t lh_top_to_explain(const struct lh_top_sample *sample, size_t *indices)
 
     for (unsigned rank = 4; rank >= 3; rank--)
         for (size_t i = 0; i < sample->lease_count && count < LH_TOP_EXPLAINED_MAX; i++)
-            if (lh_top_changing(&sample->leases[i], sample->servers.chunk_term_ms) == rank)
+            if (lh_top_changing(&sample->leases[i], &sample->servers) == rank)
                 indices[count++] = i;
     return count;
 }
@@ -90,18 +113,6 @@ static double per_second(uint64_t before, uint64_t now, uint64_t ms)
     return ms == 0 || now < before ? -1 : (double)(now - before) * 1000 / (double)ms;
 }
 
-static int by_id(const void *key, const void *item)
-{
-    return strcmp(key, ((const struct lh_server_info *)item)->server_id);
-}
-
-static const struct lh_server_info *server_of(const struct lh_top_sample *sample, const char *id)
-{
-    return sample->servers.count == 0 ? NULL
-                                      : bsearch(id, sample->servers.servers, sample->servers.count,
-                                            sizeof *sample->servers.servers, by_id);
-}
-
 /* When its last heartbeat came. */
 static uint64_t counted_at(const struct lh_top_sample *sample, const struct lh_server_info *s)
 {
@@ -115,7 +126,7 @@ void lh_top_server_rates(const struct lh_top_history *h, const struct lh_server_
     if (h->count < 2 || !now->live)
         return;
     const struct lh_top_sample *newest = h->good[h->count - 1];
-    const struct lh_server_info *then = server_of(h->good[0], now->server_id);
+    const struct lh_server_info *then = server_of(&h->good[0]->servers, now->server_id);
     if (then == NULL)
         return;
     uint64_t from = counted_at(h->good[0], then), to = counted_at(newest, now);

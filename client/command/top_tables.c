@@ -161,9 +161,9 @@ static void lease_cells(struct lh_top_table *table, const struct lease_row *row)
     const char *state = l->state;
 
     if (row->changing == 4)
-        state = strcmp(l->state, "HELD") == 0 ? "session lost" : l->state;
+        state = strcmp(l->state, "HELD") == 0 ? "HELD, not heard of" : l->state;
     else if (row->changing == 2)
-        state = "HELD, idle";
+        state = "HELD, not renewed";
     lh_top_cell(table, "%" PRIu64, l->chunk);
     lh_top_cell(table, "%" PRIu64, l->version);
     lh_top_cell(table, "%s", state);
@@ -183,7 +183,7 @@ static struct lease_row *sorted_leases(const struct lh_top_history *h, unsigned 
     for (size_t i = 0; i < sample->lease_count; i++) {
         all[i] = (struct lease_row){.info = &sample->leases[i]};
         all[i].rate = lh_top_lease_rate(h, all[i].info);
-        all[i].changing = lh_top_changing(all[i].info, sample->servers.chunk_term_ms);
+        all[i].changing = lh_top_changing(all[i].info, &sample->servers);
     }
     qsort_r(all, sample->lease_count, sizeof *all, compare_leases, &sort);
     return all;
@@ -212,8 +212,7 @@ void lh_top_leases(const struct lh_top_history *h, unsigned sort, struct lh_top_
 
     lease_table(all, sample->lease_count, rows);
     if (sample->leases_more)
-        lh_top_row(rows, LH_TOP_WARN, "only the first %zu of %" PRIu64 " leases are shown",
-            sample->lease_count, sample->servers.figures.leases);
+        lh_top_row(rows, LH_TOP_WARN, "there are more than these %zu leases", sample->lease_count);
     free(all);
 }
 
@@ -226,7 +225,7 @@ void lh_top_about_to_change(const struct lh_top_history *h, struct lh_top_rows *
         count++;
     if (count > 0) {
         lh_top_row(rows, LH_TOP_PLAIN, "%s", "");
-        lh_top_row(rows, LH_TOP_TITLE, "%zu leases about to change", count);
+        lh_top_row(rows, LH_TOP_TITLE, "leases about to change: %zu", count);
         lease_table(all, count < LH_TOP_CHANGING_MAX ? count : LH_TOP_CHANGING_MAX, rows);
     }
     free(all);

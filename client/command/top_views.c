@@ -86,8 +86,7 @@ static void state_rows(
         int n = snprintf(
             text, sizeof text, "the active master does not answer (%.512s)", h->newest->trouble);
         if (good != NULL)
-            (void)snprintf(text + n, sizeof text - (size_t)n,
-                ": all but the masters is as it was %s ago",
+            (void)snprintf(text + n, sizeof text - (size_t)n, ": all but the masters is %s old",
                 lh_command_duration(age, age_ms(good, screen)));
         lh_top_sentence(rows, LH_TOP_BAD, "! ", text);
     }
@@ -188,25 +187,27 @@ static void rates(const struct lh_top_history *h, struct lh_top_rows *rows)
 static void counts(const struct lh_server_list *list, struct lh_top_rows *rows)
 {
     const struct lh_master_figures *f = &list->figures;
-    uint64_t capacity = 0, room = 0;
+    uint64_t capacity = 0, room = 0, primaries = 0;
     size_t live = 0;
     char space[32];
 
     for (size_t i = 0; i < list->count; i++) {
         live += list->servers[i].live;
+        primaries += list->servers[i].primaries;
         capacity += list->servers[i].live ? list->servers[i].capacity_bytes : 0;
         room += list->servers[i].live ? list->servers[i].free_bytes : 0;
     }
     lh_top_row(rows, LH_TOP_TITLE, "now");
-    lh_top_row(rows, LH_TOP_PLAIN, "%zu of %zu servers live, %s free (%.0f %% used)", live,
+    lh_top_row(rows, LH_TOP_PLAIN, "servers: %zu of %zu live, %s free, %.0f %% used", live,
         list->count, lh_command_bytes(space, room),
         capacity > room ? 100.0 * (double)(capacity - room) / (double)capacity : 0);
     lh_top_row(rows, LH_TOP_PLAIN,
-        "%" PRIu64 " leases; %" PRIu64 " files, %" PRIu64 " chunks; %" PRIu64 " values", f->leases,
-        f->files, f->chunks, f->values);
+        "there:   leases of chunks: %" PRIu64 "; files: %" PRIu64 ", chunks: %" PRIu64
+        ", values: %" PRIu64,
+        primaries, f->files, f->chunks, f->values);
     lh_top_row(rows, LH_TOP_PLAIN,
-        "%" PRIu64 " sessions of programs, %" PRIu64 " not back; %" PRIu64 " locks, %" PRIu64
-        " requests wait",
+        "in use:  sessions: %" PRIu64 ", not back: %" PRIu64 "; locks: %" PRIu64
+        ", waiting for them: %" PRIu64,
         f->sessions, f->sessions_away, f->locks, f->locks_waiting);
 }
 
@@ -271,10 +272,10 @@ void lh_top_help(struct lh_top_rows *rows)
         "p            pause, and go on",
         "h            this help, and back",
         "",
-        "Rates are of the last 10 seconds, and \"-\" until two answers are there. Those of appends",
+        "Rates are of the last 10 seconds, and \"-\" until two answers are there. Those of appends "
         "are as of the servers' heartbeats.",
-        "Leases about to change: their holder is lost, they are on their way to or from it, or",
-        "nobody appends and they are not renewed.",
+        "Leases about to change: their holder is lost, they are on their way to or from it, or "
+        "nobody appends, so that they are not renewed and run out.",
         "What is wrong stands in the overview, behind \"!\".",
     };
 

@@ -92,16 +92,16 @@ void lh_trouble_beside(const struct lh_server_list *list, lh_trouble_say *hear, 
     const struct listener to = {hear, arg};
 
     if (list->repair.chunks_endangered > 0)
-        say(&to, "%" PRIu64 " chunks have a single good replica", list->repair.chunks_endangered);
+        say(&to, "chunks with a single good replica: %" PRIu64, list->repair.chunks_endangered);
     for (size_t i = 0; i < list->count; i++)
         beside_of(&to, &list->servers[i]);
     if (list->figures.sessions_away > 0)
         say(&to,
-            "%" PRIu64 " sessions are not back since the last master: until they are, no lock is "
-            "granted and no value changed",
+            "sessions that are not back since the last master: %" PRIu64
+            "; until they are, no lock is granted and no value changed",
             list->figures.sessions_away);
     if (list->figures.calls_waiting > 0)
-        say(&to, "%" PRIu64 " calls wait for a primary", list->figures.calls_waiting);
+        say(&to, "calls that wait for a primary: %" PRIu64, list->figures.calls_waiting);
 }
 
 const char *lh_trouble_repair(char text[LH_TROUBLE_REPAIR_BYTES], const struct lh_repair_info *r)

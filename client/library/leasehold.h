@@ -444,7 +444,7 @@ struct lh_repair_info {
 
 /* What there is, and what the master has counted. An older master says nothing of it: all 0. */
 struct lh_master_figures {
-    uint64_t leases; /* of chunks, in force */
+    uint64_t leases; /* in force: of chunks, and locks */
     uint64_t files;  /* those in the trash included */
     uint64_t chunks;
     uint64_t sessions;      /* of programs */
