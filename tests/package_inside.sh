@@ -113,6 +113,13 @@ END
 gcc /tmp/program.c $(pkg-config --cflags --libs leasehold) -o /tmp/program
 is program "$(/tmp/program)" OK
 
+python3 -c "import leasehold"
+said=$(python3 -c 'import leasehold
+with leasehold.connect("127.0.0.1:7400") as cluster:
+    for record in cluster.read("/hello"):
+        print(record.data.decode())')
+is python3 "$said" world
+
 echo "removal"
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge leasehold-master >/dev/null 2>&1
 is active "$(systemctl is-active leasehold-master || true)" inactive
