@@ -492,8 +492,8 @@ class TopTest(MastersTest):
 
     def views(self):
         top = self.top()
-        seen = top.wait_for("nothing is wrong", "appends: ", " recalled, ",
-                            "servers: 3 of 3 live", "repair: nothing to do, every chunk has its replicas")
+        seen = top.wait_for("nothing is wrong", "appends: ", " recalled, ", "servers: 3 of 3 live",
+                            "repair: nothing to do, every chunk has its replicas")
         for name in ("m1", "m2", "m3"):
             self.assertRegex(seen, rf"(?m)^{name} +(active|standby) for ")
         top.type("2")

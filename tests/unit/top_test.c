@@ -1,4 +1,4 @@
-/* `leasehold top` without its terminal: rates from samples, and rows of text that no name breaks. */
+/* `leasehold top` without its terminal: rates from samples, and rows that no name breaks. */
 #include "client/command/top.h"
 #include "client/command/top_rows.h"
 
