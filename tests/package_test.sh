@@ -89,7 +89,7 @@ END
     gcc "$work/program.c" -o "$work/program" -I"$root/usr/include" -L"$root$lib" $flags
     has program "$(LD_LIBRARY_PATH=$root$lib "$work/program")" '^OK$'
     has python3 "$(LD_LIBRARY_PATH=$root$lib PYTHONPATH=$root/usr/lib/python3/dist-packages \
-        python3 -B -c 'import leasehold, leasehold.aio; print(leasehold.__file__)')" \
+        /usr/bin/python3 -B -c 'import leasehold, leasehold.aio; print(leasehold.__file__)')" \
         "^$root/usr/lib/python3/dist-packages/leasehold/"
 }
 
