@@ -44,6 +44,7 @@ struct lh_top_sample {
     struct lh_name_info *names; /* by name */
     size_t name_count;
     bool names_more;
+    char *withheld; /* why leases or names are not there; NULL: they are */
     struct lh_explanation explained[LH_TOP_EXPLAINED_MAX];
     size_t explained_count;
 };

@@ -36,8 +36,10 @@ static int ask_leases(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh
         struct lh_lease_list list = {0};
         uint64_t after = s->lease_count > 0 ? s->leases[s->lease_count - 1].chunk : 0;
         int error = lh_leases(cluster, after, 0, false, timeout_ms, &list);
-        if (error != LH_OK)
+        if (error != LH_OK) {
+            s->leases_more = false;
             return error;
+        }
         LH_GROW(s->leases, capacity, s->lease_count + list.count);
         if (list.count > 0)
             memcpy(s->leases + s->lease_count, list.leases, list.count * sizeof *list.leases);
@@ -73,6 +75,19 @@ static void ask_why(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_t
             s->explained_count++;
 }
 
+/* Who may see the servers need not see every path: it goes on without. */
+static int unless_withheld(int error, const char *what, struct lh_top_sample *s)
+{
+    char text[512];
+
+    if (error != LH_ERR_PERMISSION)
+        return error;
+    (void)snprintf(text, sizeof text, "%s are not shown: %s", what, lh_last_error());
+    free(s->withheld);
+    s->withheld = lh_strdup(text);
+    return LH_OK;
+}
+
 static int ask_active(
     struct lh_cluster *cluster, enum lh_top_view view, uint64_t timeout_ms, struct lh_top_sample *s)
 {
@@ -82,10 +97,10 @@ static int ask_active(
         s->at_ms = lh_command_now_ms();
         if (s->servers.count > 0)
             qsort(s->servers.servers, s->servers.count, sizeof *s->servers.servers, by_id);
-        error = ask_leases(cluster, timeout_ms, s);
+        error = unless_withheld(ask_leases(cluster, timeout_ms, s), "leases", s);
     }
     if (error == LH_OK && view == LH_TOP_LOCKS)
-        error = ask_names(cluster, timeout_ms, s);
+        error = unless_withheld(ask_names(cluster, timeout_ms, s), "names", s);
     return error;
 }
 

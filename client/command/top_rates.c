@@ -22,6 +22,7 @@ void lh_top_sample_free(struct lh_top_sample *sample)
     for (size_t i = 0; i < sample->explained_count; i++)
         lh_explanation_deinit(&sample->explained[i]);
     free(sample->trouble);
+    free(sample->withheld);
     free(sample);
 }
 

@@ -83,13 +83,18 @@ static void state_rows(
     if (h->newest == NULL) {
         lh_top_row(rows, LH_TOP_PLAIN, "asking %s ...", screen->master);
     } else if (!h->newest->good) {
-        int n = snprintf(
-            text, sizeof text, "the active master does not answer (%.512s)", h->newest->trouble);
+        int error = h->newest->error;
+        int n = snprintf(text, sizeof text, "the active master %s (%.512s)",
+            error == LH_ERR_UNAVAILABLE || error == LH_ERR_DEADLINE_EXCEEDED ? "does not answer"
+                                                                             : "does not say",
+            h->newest->trouble);
         if (good != NULL)
             (void)snprintf(text + n, sizeof text - (size_t)n, ": all but the masters is %s old",
                 lh_command_duration(age, age_ms(good, screen)));
         lh_top_sentence(rows, LH_TOP_BAD, "! ", text);
     }
+    if (good != NULL && good->withheld != NULL)
+        lh_top_sentence(rows, LH_TOP_WARN, "", good->withheld);
     if (screen->paused)
         lh_top_row(rows, LH_TOP_WARN, "paused: p goes on");
 }

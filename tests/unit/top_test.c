@@ -101,6 +101,7 @@ static struct lh_top_sample *no_answer(uint64_t at_ms)
     struct lh_top_sample *s = a_sample(at_ms);
 
     s->good = false;
+    s->error = LH_ERR_DEADLINE_EXCEEDED;
     s->trouble = lh_strdup("the server did not answer in time");
     s->masters.masters[1].answered = s->masters.masters[1].acting = false;
     s->masters.active[0] = '\0';
@@ -384,6 +385,28 @@ static void the_active_master_dies(void **state)
     lh_top_history_deinit(&h);
 }
 
+/* It answers, and this identity has no right to what it asks for; or not to all of it. */
+static void a_refusal_is_no_silence(void **state)
+{
+    struct lh_top_history h = {0};
+    struct lh_top_sample *s = no_answer(8000), *some = a_sample(9000);
+    (void)state;
+
+    s->error = LH_ERR_PERMISSION;
+    lh_top_history_add(&h, s);
+    char *text = seen_at(&h, LH_TOP_SERVERS, 120, 8000);
+    shows(text, "! the active master does not say (");
+    free(text);
+    put_server(some, a_server("cs1", 0, 0));
+    some->withheld = lh_strdup("leases are not shown: no right");
+    lh_top_history_add(&h, some);
+    text = seen_at(&h, LH_TOP_OVERVIEW, 120, 9000);
+    shows(text, "leases are not shown: no right\n");
+    shows(text, "\ncs1     live");
+    free(text);
+    lh_top_history_deinit(&h);
+}
+
 /* ---- Names. */
 
 /* Nothing that a terminal obeys gets through, and what is wide takes its columns. */
@@ -491,6 +514,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(leases_that_change_come_first),
         cmocka_unit_test(the_active_master_dies),
+        cmocka_unit_test(a_refusal_is_no_silence),
         cmocka_unit_test(hostile_names_stay_in_their_cells),
         cmocka_unit_test(a_wide_character_is_not_cut_in_two),
         cmocka_unit_test(a_terminal_without_utf8_gets_ascii),
