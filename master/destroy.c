@@ -1,7 +1,6 @@
 /* The end of a master's core: everything that it remembers is freed. */
 #include "master/master.h"
 
-#include "base/prng.h"
 #include "master/calls/calls.h"
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"

@@ -110,6 +110,11 @@ bool lh_rpc_identity(const struct lh_rpc *rpc, grpc_call *call, char identity[ID
     return known;
 }
 
+const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
+{
+    return link->identity == NULL ? "" : link->identity;
+}
+
 /* ---- handshakes ---- */
 
 void lh_rpc_hear_grpc(gpr_log_func_args *args)
@@ -119,9 +124,4 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args)
 
     if (text != NULL)
         lh_tls_note_failed_handshake(text + sizeof mark - 1);
-}
-
-const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
-{
-    return link->identity == NULL ? "" : link->identity;
 }

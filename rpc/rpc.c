@@ -67,7 +67,7 @@ static void serve(struct lh_rpc *rpc, const struct served_call *call, enum lh_me
         link->identity = lh_strdup(identity);
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
-    rpc->config.on_opened(rpc->config.arg, link, method, peer, identity);
+    rpc->config.on_opened(rpc->config.arg, link, method, peer);
     lh_rpc_link_leave(link);
 }
 

@@ -99,10 +99,9 @@ struct lh_rpc_config {
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
     void *arg;
-    /* A peer opened a link. `peer` is its address, `identity` who it is by its certificate (see
-     * LH_IN_LINK_OPENED); both valid during the call. Nothing is read before lh_rpc_link_read(). */
-    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer,
-        const char *identity);
+    /* A peer opened a link. `peer` is its address, valid during the call. Nothing is read before
+     * lh_rpc_link_read(). */
+    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer);
     /* One message arrived; the callback takes over `bytes`. */
     void (*on_message)(void *arg, struct lh_rpc_link *link, struct lh_buf bytes);
     /* The peer of a served stream will send nothing more, and may still listen; also seen when the
@@ -182,7 +181,7 @@ void lh_rpc_link_set_token(struct lh_rpc_link *link, const char *token);
 
 /* The owner's bytes. */
 void *lh_rpc_link_data(struct lh_rpc_link *link);
-/* Who opened a served link, as on_opened was told. The link's; never NULL. */
+/* Who opened a served link, by its certificate (see LH_IN_LINK_OPENED). The link's; never NULL. */
 const char *lh_rpc_link_identity(const struct lh_rpc_link *link);
 
 void lh_rpc_link_ref(struct lh_rpc_link *link);

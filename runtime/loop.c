@@ -33,9 +33,9 @@ uint64_t lh_clock_wall_ms(void)
 
 /* ---- inputs from the network ---- */
 
-static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer,
-    const char *identity)
+static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)
 {
+    const char *identity = lh_rpc_link_identity(rpc);
     struct lh_loop *loop = arg;
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_OPENED);

@@ -58,19 +58,18 @@ static void refuse_values(
 
 /* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
  * needs no right, nor does the revision of a prefix: each read under it does. */
-static bool may(struct lh_master *m, struct lh_m_program *p, const struct lh_m_link *l,
-    const Leasehold__LeaseOp *op)
+static bool may(struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseOp *op)
 {
     bool acquires = op->op_case == LEASEHOLD__LEASE_OP__OP_ACQUIRE;
     bool reads = op->op_case == LEASEHOLD__LEASE_OP__OP_READ;
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (l->identity == NULL || !(acquires || reads))
+    if (p->identity == NULL || !(acquires || reads))
         return true;
     const char *name = acquires ? op->acquire->name : op->read->name;
     uint64_t id = acquires ? op->acquire->id : op->read->id;
     if (lh_m_access_name(
-            m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, false, text) == LH_OK)
+            m, p->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, false, text) == LH_OK)
         return true;
     lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
     return false;
@@ -137,7 +136,7 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
                 "too much has not been taken by programs, and this one has not taken its share");
             return;
         }
-        if (may(m, p, l, ops->ops[i]))
+        if (may(m, p, ops->ops[i]))
             operate(m, p, ops->ops[i]);
     }
 }

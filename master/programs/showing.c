@@ -69,21 +69,21 @@ static bool renew(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
 }
 
 /* ACC-3: what it may not ask for any more it cannot go on with, either. */
-static bool may_have(struct lh_master *m, const struct lh_m_link *l,
+static bool may_have(struct lh_master *m, const struct lh_m_program *p,
     const Leasehold__Show *const *pieces, size_t count, char *text)
 {
     int error = LH_OK;
 
-    if (l->identity == NULL)
+    if (p->identity == NULL)
         return true;
     for (size_t i = 0; i < count && error == LH_OK; i++) {
         const Leasehold__Show *s = pieces[i];
         for (size_t j = 0; j < s->n_locks && error == LH_OK; j++)
             error =
-                lh_m_access_name(m, l->identity, LH_RIGHT_WRITE, s->locks[j]->name, false, text);
+                lh_m_access_name(m, p->identity, LH_RIGHT_WRITE, s->locks[j]->name, false, text);
         for (size_t j = 0; j < s->n_values && error == LH_OK; j++)
             error =
-                lh_m_access_name(m, l->identity, LH_RIGHT_READ, s->values[j]->name, false, text);
+                lh_m_access_name(m, p->identity, LH_RIGHT_READ, s->values[j]->name, false, text);
     }
     return error == LH_OK;
 }
@@ -96,7 +96,7 @@ static void whole(
     Leasehold__Shown shown = LEASEHOLD__SHOWN__INIT;
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (!may_have(m, l, pieces, count, text)) {
+    if (!may_have(m, p, pieces, count, text)) {
         lh_m_end_stream(m, l, LH_ERR_PERMISSION, text);
         return;
     }

@@ -67,14 +67,14 @@ static void changed(struct end *e)
             fail_msg("%s", #condition);                                                            \
     } while (0)
 
-static void serve_opened(void *arg, struct lh_rpc_link *link, enum lh_method method,
-    const char *peer, const char *identity)
+static void serve_opened(
+    void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
 {
     struct end *e = arg;
 
     (void)method;
     assert_non_null(peer);
-    assert_string_equal(identity, "");
+    assert_string_equal(lh_rpc_link_identity(link), "");
     pthread_mutex_lock(&e->lock);
     e->opened++;
     struct lh_rpc_link *before = e->link;

@@ -281,8 +281,7 @@ static void tell(struct end *e)
         assert_true(it_is);                                                                        \
     } while (0)
 
-static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer,
-    const char *identity)
+static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
 {
     struct end *e = arg;
 
@@ -292,7 +291,7 @@ static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method
     struct lh_rpc_link *before = e->served;
     e->served = link;
     e->opened++;
-    snprintf(e->identity, sizeof e->identity, "%s", identity);
+    snprintf(e->identity, sizeof e->identity, "%s", lh_rpc_link_identity(link));
     tell(e);
     if (before != NULL)
         lh_rpc_link_unref(before);

@@ -52,32 +52,31 @@ def check(code: int) -> int:
     return code
 
 
-def waited(once: Callable[[int], Any], timeout: Seconds) -> Any:
-    """once(milliseconds) until it returns something, or fails for good, or the timeout is over."""
+def only_late(error: errors.Error) -> bool:
+    return isinstance(error, errors.DeadlineError)
+
+
+def passing(error: errors.Error) -> bool:
+    """It may be over when the same is tried again."""
+    return error.may_retry and not isinstance(error, errors.ClosedError)
+
+
+def waited(once: Callable[[int], Any], timeout: Seconds,
+           again: Callable[[errors.Error], bool] = passing) -> Any:
+    """once(milliseconds) until it returns something, or fails otherwise than with an error that is
+    tried `again`, or the timeout is over."""
     end = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = PIECE_S if end is None else max(0.0, min(end - time.monotonic(), PIECE_S))
         began = time.monotonic()
+        left = PIECE_S if end is None else max(0.0, min(end - began, PIECE_S))
         try:
             return once(milliseconds(left))
         except errors.Error as error:
-            over = end is not None and time.monotonic() >= end
-            if over or not error.may_retry or isinstance(error, errors.ClosedError):
+            now = time.monotonic()
+            if not again(error) or (end is not None and now >= end):
                 raise
-            if time.monotonic() - began < PAUSE_S:
+            if now - began < PAUSE_S:
                 time.sleep(PAUSE_S)
-
-
-def in_pieces(once: Callable[[int], Any], timeout: Seconds) -> Any:
-    """once(milliseconds) until it is not the deadline that ends it, or the timeout is over."""
-    end = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left = PIECE_S if end is None else max(0.0, min(end - time.monotonic(), PIECE_S))
-        try:
-            return once(milliseconds(left))
-        except errors.DeadlineError:
-            if end is not None and time.monotonic() >= end:
-                raise
 
 
 # ---- Handles ----

@@ -33,6 +33,13 @@ class SessionInfo(NamedTuple):
     attached: int
 
 
+def session_info(c: Any) -> SessionInfo:
+    return SessionInfo(
+        _native.string(c.id), _native.string(c.label), _native.string(c.host),
+        _native.string(c.process), c.term_ms / 1000, c.left_ms / 1000, bool(c.back),
+        bool(c.linked), c.locks, c.waiting, c.values, c.attached)
+
+
 class Cluster(_native.Handle):
     """Made by connect(). Closing it closes all that was opened of it. Any thread may use it."""
 
@@ -105,48 +112,43 @@ class Cluster(_native.Handle):
         finally:
             lib.lh_file_info_deinit(info)
 
-    def _page(self, kind: str, entries: str, deinit: Any, convert: Callable[[Any], Any],
-              function: Any, *args: Any) -> Tuple[Any, bool]:
+    def _page(self, kind: str, entries: str, convert: Callable[[Any], Any], function: Any,
+              *args: Any) -> Tuple[Any, bool]:
         """A list of C's as a list, and whether more follow."""
         found = ffi.new(f"struct {kind} *")
         self._call(function, *args, found)
         try:
             return [convert(getattr(found, entries)[i]) for i in range(found.count)], found.more
         finally:
-            deinit(found)
+            getattr(lib, kind + "_deinit")(found)
+
+    def _pages(self, kind: str, entries: str, convert: Callable[[Any], Any],
+               ask: Callable[[Any], Tuple[Any, ...]]) -> Iterator[Any]:
+        """All entries, page by page: `ask` has the function and its arguments for what follows an
+        entry; None: from the start."""
+        last, more = None, True
+        while more:
+            page, more = self._page(kind, entries, convert, *ask(last))
+            yield from page
+            last = page[-1] if page else last
 
     def list(self, prefix: str = "", timeout: Seconds = 10.0) -> Iterator[FileInfo]:
         """The files whose path begins with the prefix, in the order of their bytes."""
-        after, more = None, True
-        while more:
-            page, more = self._page(
-                "lh_file_list", "files", lib.lh_file_list_deinit, file_info, lib.lh_list,
-                _native.text(prefix), _native.text(after), PAGE, _native.milliseconds(timeout))
-            yield from page
-            after = page[-1].path if page else after
+        return self._pages("lh_file_list", "files", file_info, lambda last: (
+            lib.lh_list, _native.text(prefix), _native.text(last and last.path), PAGE,
+            _native.milliseconds(timeout)))
 
     def trash(self, prefix: str = "", timeout: Seconds = 10.0) -> Iterator[FileInfo]:
         """What is in the trash, and had a path that begins with the prefix."""
-        after, file, more = None, 0, True
-        while more:
-            page, more = self._page(
-                "lh_file_list", "files", lib.lh_file_list_deinit, file_info, lib.lh_trash,
-                _native.text(prefix), _native.text(after), file, PAGE,
-                _native.milliseconds(timeout))
-            yield from page
-            if page:
-                after, file = page[-1].path, page[-1].file
+        return self._pages("lh_file_list", "files", file_info, lambda last: (
+            lib.lh_trash, _native.text(prefix), _native.text(last and last.path),
+            last.file if last else 0, PAGE, _native.milliseconds(timeout)))
 
     def locate(self, path: str, offset: int = 0, timeout: Seconds = 10.0) -> Iterator[ChunkInfo]:
         """The file's chunks, from the one that holds the offset, and where they are."""
-        more = True
-        while more:
-            page, more = self._page(
-                "lh_chunk_list", "chunks", lib.lh_chunk_list_deinit, chunk_info, lib.lh_locate,
-                _native.text(path), offset, PAGE, _native.milliseconds(timeout))
-            yield from page
-            if page:
-                offset = page[-1].start + page[-1].length
+        return self._pages("lh_chunk_list", "chunks", chunk_info, lambda last: (
+            lib.lh_locate, _native.text(path), last.start + last.length if last else offset, PAGE,
+            _native.milliseconds(timeout)))
 
     def rename(self, path: str, to: str, timeout: Seconds = 10.0) -> None:
         """Gives a file another path. Open appenders and readers stay with the file."""
@@ -260,37 +262,21 @@ class Cluster(_native.Handle):
 
     def names(self, prefix: str = "", timeout: Seconds = 10.0) -> Iterator[NameInfo]:
         """The names that begin with the prefix: who holds them, who waits, what value they have."""
-        after, more = None, True
-        while more:
-            page, more = self._page(
-                "lh_name_list", "names", lib.lh_name_list_deinit, name_info, lib.lh_names,
-                _native.text(prefix), _native.text(after), PAGE, _native.milliseconds(timeout))
-            yield from page
-            after = page[-1].name if page else after
+        return self._pages("lh_name_list", "names", name_info, lambda last: (
+            lib.lh_names, _native.text(prefix), _native.text(last and last.name), PAGE,
+            _native.milliseconds(timeout)))
 
     def explain_name(self, name: str, timeout: Seconds = 10.0) -> NameInfo:
         """One name, with sentences that say how it stands and what is next."""
-        page, _more = self._page("lh_name_list", "names", lib.lh_name_list_deinit, name_info,
-                                 lib.lh_explain_name, _native.text(name),
-                                 _native.milliseconds(timeout))
+        page, _more = self._page("lh_name_list", "names", name_info, lib.lh_explain_name,
+                                 _native.text(name), _native.milliseconds(timeout))
         info: NameInfo = page[0]
         return info
 
     def sessions(self, timeout: Seconds = 10.0) -> Iterator[SessionInfo]:
         """The sessions of all programs."""
-        def convert(c: Any) -> SessionInfo:
-            return SessionInfo(
-                _native.string(c.id), _native.string(c.label), _native.string(c.host),
-                _native.string(c.process), c.term_ms / 1000, c.left_ms / 1000, bool(c.back),
-                bool(c.linked), c.locks, c.waiting, c.values, c.attached)
-
-        after, more = None, True
-        while more:
-            page, more = self._page(
-                "lh_session_list", "sessions", lib.lh_session_list_deinit, convert,
-                lib.lh_sessions, _native.text(after), PAGE, _native.milliseconds(timeout))
-            yield from page
-            after = page[-1].id if page else after
+        return self._pages("lh_session_list", "sessions", session_info, lambda last: (
+            lib.lh_sessions, _native.text(last and last.id), PAGE, _native.milliseconds(timeout)))
 
     # ---- The end ----
 

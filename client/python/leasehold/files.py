@@ -188,7 +188,7 @@ class Appender(_native.Handle):
     def flush(self, timeout: Seconds = None) -> None:
         """Waits until every record taken before is stored. DeadlineError: not yet. Another error:
         the appender has failed, for good."""
-        _native.in_pieces(lambda piece: self._call(lib.lh_flush, piece), timeout)
+        _native.waited(lambda piece: self._call(lib.lh_flush, piece), timeout, _native.only_late)
 
     @property
     def stored(self) -> int:
