@@ -152,6 +152,7 @@ static void reload(void *arg)
         return;
     }
     lh_server_refresh(COMPONENT, &node->options->args, &fresh.args, &fresh.server);
+    lh_server_take_roles(COMPONENT, node->loop, &node->options->server, &fresh.server);
     lh_master_options_free(&fresh);
 }
 

@@ -139,10 +139,39 @@ void lh_server_refresh(const char *component, struct lh_flags_result *now,
 {
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
     lh_flags_refresh(now, fresh, say_changed, (void *)(uintptr_t)component);
-    if (options->roles != NULL)
-        lh_log(LH_WARN, component,
-            "%s is read at the start: the table of roles of then stays in use until a restart",
-            options->roles);
+}
+
+/* A table that was in use, and the one that is. */
+struct tables {
+    const struct lh_access *before, *now;
+    unsigned ended;
+};
+
+static bool has_changed(void *arg, const char *identity)
+{
+    struct tables *tables = arg;
+    bool changed = identity[0] != '\0' && !lh_access_same(tables->before, tables->now, identity);
+
+    tables->ended += changed;
+    return changed;
+}
+
+void lh_server_take_roles(const char *component, struct lh_loop *loop,
+    struct lh_server_options *now, struct lh_server_options *fresh)
+{
+    struct tables tables = {.before = fresh->access, .now = now->access};
+
+    if (now->roles == NULL || fresh->roles == NULL || strcmp(now->roles, fresh->roles) != 0)
+        return; /* another option, which takes a restart */
+    lh_loop_lock(loop);
+    lh_access_swap(now->access, fresh->access);
+    lh_loop_unlock(loop);
+    lh_loop_end_streams(
+        loop, has_changed, &tables, "the table of roles says something else of its caller now");
+    lh_log(LH_INFO, component,
+        "the table of roles is that of %s from now on; %u streams ended, of "
+        "those whom it says something else of",
+        now->roles, tables.ended);
 }
 
 /* Whether others can connect to `address`: one host, one port. */

@@ -134,6 +134,11 @@ LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, cons
 void lh_server_refresh(const char *component, struct lh_flags_result *now,
     const struct lh_flags_result *fresh, const struct lh_server_options *options);
 
+/* The table of roles was read again, into `fresh`: it is taken up (ACC-7). Not where the file is
+ * another one, or none, or was none: that takes a restart. */
+void lh_server_take_roles(const char *component, struct lh_loop *loop,
+    struct lh_server_options *now, struct lh_server_options *fresh);
+
 /* What the options say about the network, for the loop. */
 void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop);
 
