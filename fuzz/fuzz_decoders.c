@@ -174,6 +174,8 @@ static void parse_flags(const uint8_t *data, size_t size)
     char *copy = lh_alloc(size + 1), *argv[66] = {(char *)"x"};
     int argc = 1;
 
+    list = (struct lh_flag_list){0}; /* what the last one gave is freed */
+    text = NULL;
     /* A word each, between line feeds. */
     if (size > 0)
         memcpy(copy, data, size);

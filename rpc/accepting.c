@@ -1,4 +1,5 @@
 /* A listener that stays one whatever accept4(2) says (connections.h). */
+#include "base/assert.h"
 #include "rpc/admission.h"
 #include "rpc/connections.h"
 
@@ -6,11 +7,29 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-static _Atomic int exempted = -1;
+#define EXEMPTED_MAX 4
+
+/* Descriptors plus one; those behind the first 0 are none. */
+static _Atomic int exempted[EXEMPTED_MAX];
 
 void lh_connections_exempt(int listener)
 {
-    atomic_store(&exempted, listener);
+    for (int i = 0; i < EXEMPTED_MAX; i++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&exempted[i], &none, listener + 1))
+            return;
+    }
+    LH_ASSERT(false);
+}
+
+static bool is_exempted(int listener)
+{
+    for (int i = 0; i < EXEMPTED_MAX; i++) {
+        int one = atomic_load_explicit(&exempted[i], memory_order_relaxed);
+        if (one == 0 || one == listener + 1)
+            return one != 0;
+    }
+    return false;
 }
 
 int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
@@ -18,7 +37,7 @@ int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int),
 {
     socklen_t given = size == NULL ? 0 : *size;
 
-    if (listener == atomic_load_explicit(&exempted, memory_order_relaxed))
+    if (is_exempted(listener))
         return real(listener, address, size, flags);
     for (;;) {
         if (size != NULL)

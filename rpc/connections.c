@@ -153,17 +153,8 @@ static int by_use(const void *a, const void *b)
     return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Cuts up to `count` of them, those first that have been idle for longest. */
-static void cut_longest(struct lh_connection **idle, size_t n, unsigned count)
-{
-    qsort(idle, n, sizeof *idle, by_use);
-    for (size_t i = 0; i < n && i < count; i++) {
-        cut(idle[i]);
-        table.figures.cut_idle++;
-    }
-}
-
-/* Closes up to `count` idle connections, of `peer` if that is not NULL. */
+/* Closes up to `count` idle connections, of `peer` if that is not NULL: those first that have been
+ * idle for longest. */
 static void cut_idle(unsigned count, const struct lh_peer *peer)
 {
     struct lh_connection **idle = lh_alloc_array(table.open + 1, sizeof *idle);
@@ -180,7 +171,11 @@ static void cut_idle(unsigned count, const struct lh_peer *peer)
                 idle[n++] = c;
         }
     }
-    cut_longest(idle, n, count);
+    qsort(idle, n, sizeof *idle, by_use);
+    for (size_t i = 0; i < n && i < count; i++) {
+        cut(idle[i]);
+        table.figures.cut_idle++;
+    }
     if (n > 0)
         say("closing idle connections to have room for others", peer);
     free(idle);
@@ -344,7 +339,8 @@ static bool is_shared(uint64_t now)
     return now - table.mixed_ns < SECOND_NS;
 }
 
-/* Lets those be read again whose peer may go on. */
+/* Lets those be read again whose peer may go on, those first that were not read for longest: gRPC
+ * comes to them in this order, and after some calls the peer is ahead again. */
 static bool end_pauses(void)
 {
     struct lh_peer *peer, *next;
@@ -377,9 +373,12 @@ bool lh_connections_may_receive(int fd)
     if (c != NULL && c->peer != NULL && !c->cut && table.config.peer_calls_rate != 0) {
         uint64_t now = now_ns();
         may = !lh_peer_is_ahead(c->peer, now) || !is_shared(now);
-        if (!may && !c->paced && !alive(c)) { /* the descriptor is another connection's by now */
+        if (!may && !alive(c)) { /* the descriptor is another connection's by now, or it broke */
             forget(c);
             may = true;
+        } else if (may && lh_peer_is_busy(c->peer, now)) {
+            DL_DELETE(c->peer->connections, c); /* what waits for longest is woken first */
+            DL_APPEND(c->peer->connections, c);
         } else if (!may && !c->paced) {
             may = table.paced == 0 && !lh_pacing_begin(end_pauses);
             c->paced = !may;

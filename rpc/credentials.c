@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation)
 {
     if (tls == NULL)
@@ -123,4 +122,6 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args)
 
     if (text != NULL)
         lh_tls_note_failed_handshake(text + sizeof mark - 1);
+    else if (strstr(args->message, "assertion failed") != NULL) /* the process ends with it */
+        (void)fprintf(stderr, "gRPC: %s at %s:%d\n", args->message, args->file, args->line);
 }

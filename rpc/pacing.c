@@ -43,8 +43,8 @@ bool lh_pacing_begin(bool (*tend)(void))
     pthread_t thread;
     sigset_t all, before;
 
-    pacing.tend = tend;
     if (!pacing.running) {
+        pacing.tend = tend;
         (void)sem_init(&pacing.begun, 0, 0);
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -85,7 +85,7 @@ static bool is_ipv4(const uint8_t ip[16])
 
 static void drop(struct lh_peers *peers, struct lh_peer *peer, uint64_t now_ns)
 {
-    if (peer->users > 0 || peer->due_ns > now_ns)
+    if (peer->users > 0 || peer->due_ns > now_ns || peer->calls_due_ns > now_ns)
         return;
     HASH_DEL(peers->all, peer);
     free(peer);
@@ -147,6 +147,11 @@ void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t
 
     due += SECOND_NS / rate * calls;
     peer->calls_due_ns = due < now_ns + AHEAD_MAX_NS ? due : now_ns + AHEAD_MAX_NS;
+}
+
+bool lh_peer_is_busy(const struct lh_peer *peer, uint64_t now_ns)
+{
+    return peer->calls_due_ns > now_ns;
 }
 
 bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns)

@@ -53,7 +53,8 @@ bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, uint64_t now_ns);
 
 /* It began so many calls, of `rate` a second. */
 void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns);
-/* Whether it is ahead of that rate by more than a moment. */
+/* Whether it is ahead of that rate at all, and by more than a moment. */
+bool lh_peer_is_busy(const struct lh_peer *peer, uint64_t now_ns);
 bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns);
 
 #define LH_PEER_TEXT_BYTES 64

@@ -324,7 +324,7 @@ int lh_rpc_create(
     pthread_condattr_destroy(&monotonic);
 
     /* gRPC's own lines go to nobody unless somebody who debugs it asks for them: what they say that
-     * matters is also in a status, but for handshakes of a server's. */
+     * matters is also in a status, but for handshakes of a server's, and for what ends it. */
     if (getenv("GRPC_VERBOSITY") == NULL)
         gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();

@@ -10,6 +10,12 @@
 /* A peer that has more than its share of replies gets a part of the time of others. */
 #define OVER_SHARE 10u
 
+/* Is it longer ago than that? What happened after `now` was read is not. */
+static bool is_past(uint64_t then_ns, uint64_t most_ns, uint64_t now_ns)
+{
+    return then_ns < now_ns && now_ns - then_ns > most_ns;
+}
+
 /* Cancels the call of a served link that its owner has closed some time ago and whose peer has not
  * taken what it was sent. False: it is not so. */
 static bool drop_stuck(struct lh_rpc_link *link, uint64_t now_ns)
@@ -23,7 +29,7 @@ static bool drop_stuck(struct lh_rpc_link *link, uint64_t now_ns)
     if (stuck && c->peer_unsent_max != 0 &&
         lh_connections_peer_unsent(link->connection) > c->peer_unsent_max)
         most /= OVER_SHARE;
-    stuck = stuck && now_ns - link->closed_ns > most;
+    stuck = stuck && is_past(link->closed_ns, most, now_ns);
     if (stuck) /* with the lock held: the call is given back only by who has it */
         (void)grpc_call_cancel(link->call, NULL);
     pthread_mutex_unlock(&link->lock);
@@ -37,7 +43,7 @@ static bool drop_slow(struct lh_rpc_link *link, uint64_t now_ns)
 
     pthread_mutex_lock(&link->lock);
     bool slow = link->unary_request && link->reading && !link->got_message && !link->over &&
-                !link->close_wanted && now_ns - link->served_ns > most;
+                !link->close_wanted && is_past(link->served_ns, most, now_ns);
     if (slow)
         (void)grpc_call_cancel(link->call, NULL);
     pthread_mutex_unlock(&link->lock);

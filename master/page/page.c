@@ -163,6 +163,7 @@ int lh_page_start(
             .arg = page},
     };
 
+    *out = page; /* somebody may ask, and be answered, before this returns */
     page->config = *config;
     LIST_INIT(&page->asks);
     TAILQ_INIT(&page->viewers);
@@ -175,9 +176,9 @@ int lh_page_start(
     if (error != LH_OK) {
         lh_page_stop(page);
         lh_page_destroy(page);
+        *out = NULL;
         return error;
     }
-    *out = page;
     return LH_OK;
 }
 
