@@ -58,6 +58,7 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # Headers that others may include, of folders where that is not, or not only, the one with their
 # name.
 DOORS = {
+    "access": ("access.h", "capability.h"),
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
     "client/command": ("authority.h", "keeper.h"),  # a target each
