@@ -71,8 +71,6 @@ int lh_master_config_check(const struct lh_master_config *config, char *text, si
         wrong = "the trash must not keep files for longer than ten years";
     else if (config->create_timeout.ns == 0)
         wrong = "the timeout for creating a replica must not be zero";
-    else if (config->capability_term.ns < config->session_term.ns)
-        wrong = "a capability must hold for at least the session term";
     else if (config->repair_streams > LH_REPAIR_STREAMS_MAX)
         wrong = "a chunkserver can receive at most 64 replicas at a time";
     if (wrong == NULL)

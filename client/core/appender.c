@@ -193,7 +193,7 @@ static void writer_refused(void *owner, int error, const char *text)
     if (error == LH_ERR_CHUNK_FULL) {
         LH_MARK("appender-chunk-full");
         a->full = true;
-    } else if (error == LH_ERR_STALE_CAPABILITY && !LH_PLANTED("stale-capability-blames-primary")) {
+    } else if (error == LH_ERR_STALE_CAPABILITY) {
         LH_MARK("appender-capability-stale"); /* nothing is wrong with the primary */
     } else {
         a->failed_version = a->tail.version;

@@ -7,7 +7,9 @@ void lh_m_capabilities_start(struct lh_master *m)
     /* A server whose session lives has been answered within a session term, or hears of the key
      * when it is. */
     lh_capability_issuer_init(&m->issuer, m->config.capability_secret, m->term,
-        m->config.capability_term, m->config.capability_key_period, m->config.session_term);
+        /* By so much an answer's delay can shorten it. */
+        lh_duration_max(m->config.capability_term, m->config.session_term),
+        m->config.capability_key_period, m->config.session_term);
 }
 
 void lh_m_capability_keys(struct lh_master *m, struct lh_m_wire_keys *keys)

@@ -278,7 +278,8 @@ struct lh_sim_observers {
     struct lease_watch *inv1;
     struct health *health;
     struct causes *causes;
-    struct leases *leases; /* of programs */
+    struct leases *leases;             /* of programs */
+    struct capabilities *capabilities; /* capability.c */
 
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
