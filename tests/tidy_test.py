@@ -96,6 +96,7 @@ UNBOUND = {
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "KEPT_MAX": "two pages of the longest listing, for who checks replicas",
     "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
     "LH_NAME_LENGTH_MAX": "limit of the protocol",
     "LH_SESSION_TERM_MAX": "limit of the protocol",
@@ -186,6 +187,7 @@ IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
     " reign restored guard guard_arg lookups_host lookups_process access"
+    " capability_secret"
 ).split()
 
 # How long a file may be, and those that still are longer.

@@ -1,8 +1,8 @@
 /* ACC-5: nobody is served a chunk who has not shown what a master made for it, with the right, and
  * lately. This part knows nothing of keys: it writes down the bytes that masters give out, and
  * compares. What counts is when a request is taken: an answer may leave late. */
+#include "sim/observers/capability.h"
 #include "sim/cluster/internal.h"
-#include "sim/observers/internal.h"
 
 #include "batch/batch.h"
 

@@ -1,5 +1,6 @@
 #include "sim/observers/observers.h"
 
+#include "sim/observers/capability.h"
 #include "sim/observers/history.h"
 #include "sim/observers/leases.h"
 #include "sim/observers/reign.h"
