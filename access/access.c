@@ -74,6 +74,7 @@ static const struct need needs[LH_METHOD_COUNT] = {
     NEEDS(EXPLAIN,       READ,  .names = {"path"}, .chunk = "chunk"),
     NEEDS(LIST_CHUNKS,   READ,  .below = "prefix"),
     NEEDS(GARBAGE,       LOOK,  .field = "resume", .other = LH_RIGHT_ADMIN),
+    NEEDS(LIST_EVENTS,   READ,  .names = {"name"}, .chunk = "chunk"),
     NEEDS(MASTERS,       LOOK,),
     NEEDS(TRANSFER,      ADMIN,),
     NEEDS(LEASE_SESSION, READ,), /* and each message, by what it names: lh_access_name() */

@@ -1,5 +1,6 @@
 /* Who may do what (docs/protocol.md, ACC): from the identity that a link comes with, the operator's
- * table of roles and a request to yes or no. Pure; a table never changes, so any thread may use it.
+ * table of roles and a request to yes or no. Pure. A table changes by lh_access_swap() alone:
+ * whoever calls that sees to it that nobody uses the table meanwhile.
  *
  * An identity is leasehold://ROLE/NAME or a certificate's subject (base/step.h). An empty one is
  * somebody without a certificate, where nobody has one: everything is allowed then. */
@@ -43,6 +44,11 @@ int lh_access_parse(
     const char *text, size_t size, struct lh_access **access, char *why, size_t why_size);
 /* NULL is allowed, here and everywhere: a table without lines. */
 void lh_access_free(struct lh_access *access);
+/* Each says from now on what the other one said: a table in use gets the lines of one that was read
+ * after it. Neither is NULL. */
+void lh_access_swap(struct lh_access *a, struct lh_access *b);
+/* Do both tables give whoever has this identity the same role, name and prefixes? */
+bool lh_access_same(const struct lh_access *a, const struct lh_access *b, const char *identity);
 
 /* ---- Decisions. */
 

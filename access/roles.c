@@ -208,3 +208,28 @@ const struct lh_access_line *lh_access_find(const struct lh_access *access, cons
         return NULL;
     return bsearch(&key, access->lines, access->count, sizeof key, compare_lines);
 }
+
+void lh_access_swap(struct lh_access *a, struct lh_access *b)
+{
+    struct lh_access kept = *a;
+
+    *a = *b;
+    *b = kept;
+}
+
+static bool same_line(const struct lh_access_line *a, const struct lh_access_line *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    if (a->role != b->role || a->scope_count != b->scope_count)
+        return false;
+    for (size_t i = 0; i < a->scope_count; i++)
+        if (strcmp(a->scope[i], b->scope[i]) != 0)
+            return false;
+    return true;
+}
+
+bool lh_access_same(const struct lh_access *a, const struct lh_access *b, const char *identity)
+{
+    return same_line(lh_access_find(a, identity), lh_access_find(b, identity));
+}

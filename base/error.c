@@ -1,7 +1,8 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 static const struct {
     const char *name;
@@ -83,4 +84,14 @@ int lh_error_from_errno(int system_errno)
     default:
         return LH_ERR_SYSTEM;
     }
+}
+
+int lh_why(int error, char *why, size_t why_size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(why, why_size, format, args);
+    va_end(args);
+    return error;
 }

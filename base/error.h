@@ -8,6 +8,8 @@
  *   ASK_MASTER   the caller's picture of the cluster is old: ask the master, then retry there */
 #pragma once
 
+#include <stddef.h>
+
 enum lh_advice { LH_GIVE_UP, LH_RETRY, LH_ASK_MASTER };
 
 /*    name, number, gRPC status, advice, text */
@@ -80,5 +82,9 @@ int lh_error_from_wire(unsigned code);
 
 /* The lh_error that says best what `system_errno` says. */
 int lh_error_from_errno(int system_errno);
+
+/* Puts the sentence in `why`, cut to `why_size` bytes with its end, and returns `error`. */
+int lh_why(int error, char *why, size_t why_size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #define LH_MUST_USE __attribute__((warn_unused_result))

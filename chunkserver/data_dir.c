@@ -37,22 +37,10 @@ struct lh_data_dir {
     struct lh_identity identity;
 };
 
-static int fail(int error, char *why, size_t why_size, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int fail(int error, char *why, size_t why_size, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(why, why_size, format, args);
-    va_end(args);
-    return error;
-}
-
 static int fail_errno(const char *what, const char *path, char *why, size_t why_size)
 {
     int saved = errno;
-    return fail(
+    return lh_why(
         lh_error_from_errno(saved), why, why_size, "cannot %s %s: %s", what, path, strerror(saved));
 }
 
@@ -173,16 +161,16 @@ int lh_identity_parse(
 {
     unsigned format = 0;
     if (sscanf(text, MAGIC " %u", &format) != 1)
-        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+        return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s/" IDENTITY_NAME " is not a chunkserver's; give --data-dir another directory", path);
     if (format < FORMAT)
-        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+        return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s was written in format %u by an older release, and nothing in it is changed; start "
             "with an empty --data-dir and let the chunks be copied to it, or read it with the "
             "release that wrote it",
             path, format);
     if (format != FORMAT)
-        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+        return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s was written in format %u by another release; this one reads format %u: run the "
             "release that wrote it, or a newer one",
             path, format, FORMAT);
@@ -194,7 +182,7 @@ int lh_identity_parse(
             "\nserver_id %64s\ncluster_id %64s\nincarnation %31[0-9]\nmaster_term %31[0-9]\n",
             identity->server_id, identity->cluster_id, incarnation, master_term) != 4 ||
         !text_is_id(identity->server_id))
-        return fail(LH_ERR_CORRUPT, why, why_size,
+        return lh_why(LH_ERR_CORRUPT, why, why_size,
             "%s/" IDENTITY_NAME " is damaged; restore it from a backup, or set this server up anew "
             "in an empty directory and let the others' replicas be copied to it",
             path);
@@ -205,7 +193,7 @@ int lh_identity_parse(
     identity->incarnation = strtoull(incarnation, NULL, 10);
     identity->master_term = strtoull(master_term, NULL, 10);
     if (errno != 0 || identity->incarnation == UINT64_MAX)
-        return fail(
+        return lh_why(
             LH_ERR_CORRUPT, why, why_size, "%s/" IDENTITY_NAME " has no usable incarnation", path);
     return LH_OK;
 }
@@ -264,7 +252,7 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
     char stranger[256];
     if (faccessat(dir->fd, IDENTITY_NAME, F_OK, 0) != 0 &&
         lh_directory_has_stranger(dir->fd, ours, stranger, sizeof stranger))
-        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+        return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s holds '%s', which is not a chunkserver's; give --data-dir an empty directory",
             dir->path, stranger);
     dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -272,7 +260,7 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
         return fail_errno("create " LOCK_NAME " in", dir->path, why, why_size);
     if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK)
-            return fail(LH_ERR_IN_USE, why, why_size,
+            return lh_why(LH_ERR_IN_USE, why, why_size,
                 "the data directory %s is in use by another process; stop that one, or give this "
                 "server a directory of its own (--data-dir)",
                 dir->path);
@@ -287,7 +275,7 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
     int error = load(dir, &identity, why, why_size);
     if (error == LH_ERR_NOT_FOUND) {
         if (has_chunks(dir))
-            return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+            return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
                 "%s holds chunks but no " IDENTITY_NAME
                 "; restore that file, or give --data-dir an "
                 "empty directory",
@@ -302,7 +290,7 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
         return error;
     }
     if (server_id != NULL && strcmp(identity.server_id, server_id) != 0)
-        return fail(LH_ERR_WRONG_IDENTITY, why, why_size,
+        return lh_why(LH_ERR_WRONG_IDENTITY, why, why_size,
             "the data directory %s belongs to server %s, not to %s; check --data-dir and "
             "--server-id",
             dir->path, identity.server_id, server_id);
@@ -314,7 +302,7 @@ int lh_data_dir_open(
     const char *path, const char *server_id, struct lh_data_dir **out, char *why, size_t why_size)
 {
     if (server_id != NULL && !text_is_id(server_id))
-        return fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+        return lh_why(LH_ERR_INVALID_ARGUMENT, why, why_size,
             "'%s' is no server id: 1 to %u letters, digits, '.', '_' or '-'", server_id,
             LH_IDENTITY_TEXT_MAX);
 
@@ -342,12 +330,12 @@ int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why,
     if (strcmp(dir->identity.cluster_id, cluster_id) == 0)
         return LH_OK;
     if (dir->identity.cluster_id[0] != '\0')
-        return fail(LH_ERR_WRONG_IDENTITY, why, why_size,
+        return lh_why(LH_ERR_WRONG_IDENTITY, why, why_size,
             "the data directory %s belongs to cluster %s, the master is of cluster %s; check "
             "--master and --data-dir",
             dir->path, dir->identity.cluster_id, cluster_id);
     if (!text_is_id(cluster_id))
-        return fail(LH_ERR_MALFORMED, why, why_size, "the master sent no usable cluster id");
+        return lh_why(LH_ERR_MALFORMED, why, why_size, "the master sent no usable cluster id");
     struct lh_identity identity = dir->identity;
     (void)snprintf(identity.cluster_id, sizeof identity.cluster_id, "%s", cluster_id);
     return store(dir, &identity, why, why_size);
@@ -370,7 +358,7 @@ int lh_data_dir_note_scrub(
     struct lh_identity identity = dir->identity;
 
     if (!text_is_position(position))
-        return fail(LH_ERR_MALFORMED, why, why_size, "'%s' is no position of a scrub", position);
+        return lh_why(LH_ERR_MALFORMED, why, why_size, "'%s' is no position of a scrub", position);
     (void)snprintf(identity.scrub, sizeof identity.scrub, "%s", position);
     return store(dir, &identity, why, why_size);
 }

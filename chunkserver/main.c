@@ -198,6 +198,7 @@ static void reload(void *arg)
     }
     node->options->capacity = fresh.capacity;
     lh_server_refresh(COMPONENT, &node->options->args, &fresh.args, &fresh.server);
+    lh_server_take_roles(COMPONENT, node->loop, &node->options->server, &fresh.server);
     lh_chunkserver_options_free(&fresh);
 }
 

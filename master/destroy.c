@@ -55,6 +55,7 @@ static void free_leases(struct lh_master *m)
     free(m->names.by_number);
     free(m->names.free_numbers);
     lh_m_history_deinit(m);
+    lh_m_events_deinit(m);
     while ((policy = RB_ROOT(&m->policies.tree)) != NULL) {
         policy->dirty = false;
         lh_m_policy_free(m, policy);

@@ -1,12 +1,14 @@
 /* leasehold-master: the master's core with a real network, metadata store and clock around it. */
 #include "master/master.h"
 #include "master/options.h"
+#include "master/page/page.h"
 #include "master/reigns/reigns.h"
 #include "master/store/stores.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "runtime/notify.h"
 #include "runtime/observe.h"
+#include "runtime/questions.h"
 #include "runtime/server.h"
 
 #include <stdatomic.h>
@@ -29,6 +31,8 @@ struct node {
     struct lh_reigns *reigns;
     struct lh_loop *loop;
     struct lh_observe *observe;
+    struct lh_questions *questions; /* around the core, with a page */
+    struct lh_page *page;
     bool ready; /* the committing thread's */
     atomic_bool starved;
 };
@@ -126,6 +130,48 @@ static int observe(struct node *node, char *why, size_t why_size)
     return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);
 }
 
+/* --- the page ----------------------------------------------------------------------------- */
+
+static void on_complete(void *arg, void *call, int error)
+{
+    struct node *node = arg;
+
+    lh_page_completed(node->page, call, error);
+}
+
+static struct lh_core core_of(struct node *node)
+{
+    struct lh_core core =
+        node->reigns != NULL ? lh_reigns_core(node->reigns) : lh_master_core(node->core);
+
+    if (node->options->http_listen == NULL)
+        return core;
+    node->questions = lh_questions_create(core);
+    return lh_questions_core(node->questions);
+}
+
+static int start_page(struct node *node, char *why, size_t why_size)
+{
+    const struct lh_page_config config = {.listen = node->options->http_listen,
+        .hosts = node->options->http_hosts,
+        .tls = lh_loop_tls(node->loop),
+        .loop = node->loop,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = node};
+    const char *colon;
+
+    if (config.listen == NULL)
+        return LH_OK;
+    int error = lh_page_start(&config, &node->page, why, why_size);
+    if (error != LH_OK)
+        return error;
+    colon = strrchr(config.listen, ':'); /* it was read */
+    lh_log(LH_INFO, COMPONENT, "page on http%s://%.*s:%d/", config.tls != NULL ? "s" : "",
+        (int)(colon - config.listen), config.listen, lh_page_port(node->page));
+    return LH_OK;
+}
+
 /* --- running ------------------------------------------------------------------------------ */
 
 /* Which calls are answered: a standby says of each who is active. */
@@ -152,6 +198,7 @@ static void reload(void *arg)
         return;
     }
     lh_server_refresh(COMPONENT, &node->options->args, &fresh.args, &fresh.server);
+    lh_server_take_roles(COMPONENT, node->loop, &node->options->server, &fresh.server);
     lh_master_options_free(&fresh);
 }
 
@@ -216,7 +263,7 @@ static int run(struct node *node)
     if (code != LH_SERVER_DONE)
         return code;
     struct lh_loop_config loop = {
-        .core = node->reigns != NULL ? lh_reigns_core(node->reigns) : lh_master_core(node->core),
+        .core = core_of(node),
         .name = COMPONENT,
         .listen = o->server.listen,
         .threads = (unsigned)o->server.network_threads,
@@ -224,6 +271,7 @@ static int run(struct node *node)
         .foreign_tls = o->etcd.tls,
         .persist = node->reigns != NULL ? NULL : persist,
         .store = node,
+        .on_complete = on_complete,
         .on_stopped = lh_server_on_stopped,
         .arg = node,
     };
@@ -232,6 +280,8 @@ static int run(struct node *node)
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
     error = observe(node, why, sizeof why);
+    if (error == LH_OK)
+        error = start_page(node, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
     lh_loop_start(node->loop);
@@ -268,10 +318,13 @@ static int open_and_run(struct lh_master_options *o, int argc, char **argv)
     else
         node.reigns = lh_reigns_create(&o->reigns);
     int code = run(&node);
+    lh_page_stop(node.page);
     lh_observe_stop(node.observe);
     /* The store first: it completes what is under way into the loop. */
     lh_metastore_close(node.store);
     lh_loop_destroy(node.loop);
+    lh_page_destroy(node.page);
+    lh_questions_destroy(node.questions);
     lh_master_destroy(node.core);
     lh_reigns_destroy(node.reigns);
     return code;

@@ -35,6 +35,29 @@ static bool read_store(struct lh_master_options *o, int *code)
     return refuse("--store is lmdb:DIRECTORY or etcd:HOST:PORT,HOST:PORT,.../PREFIX", code);
 }
 
+/* Where a browser finds the page: at the first of its names, or else at the host where it listens;
+ * if that is every one, at the host where other masters call this one. False: there is no page, or
+ * its port is any free one. */
+static bool describe_page(struct lh_master_options *o)
+{
+    const char *listen = o->http_listen, *colon = listen == NULL ? NULL : strrchr(listen, ':');
+    const char *host = listen, *names = o->http_hosts;
+
+    if (colon == NULL || strcmp(colon, ":0") == 0)
+        return false;
+    int size = (int)(colon - listen);
+    if (names != NULL && names[0] != '\0') {
+        host = names;
+        size = (int)strcspn(names, ",");
+    } else if (strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0) {
+        host = o->reigns.address;
+        size = (int)(strrchr(host, ':') - host);
+    }
+    size_t length = (size_t)snprintf(o->page, sizeof o->page, "http%s://%.*s%s/",
+        o->server.tls.files.ca_file != NULL ? "s" : "", size, host, colon);
+    return length < sizeof o->page;
+}
+
 static bool take(struct lh_master_options *o, int *code)
 {
     struct lh_master_config config = lh_master_config_default();
@@ -70,6 +93,8 @@ static bool take(struct lh_master_options *o, int *code)
             *code = LH_SERVER_USAGE;
             return false;
         }
+        if (describe_page(o))
+            o->reigns.page = o->page;
         o->reigns.id = o->master_id != NULL ? o->master_id : o->reigns.address;
         o->reigns.reign_term = o->reign_term;
         lh_reign_config_fill(&o->reigns);
@@ -90,6 +115,12 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
     static const char *const losses[] = {"roll", "wait", NULL};
     const struct lh_flag table[] = {
         LH_SERVER_LISTEN_FLAG(o->server, "127.0.0.1:7400"),
+        {LH_FLAG("http-listen", STRING, &o->http_listen, NULL), .metavar = "ADDRESS",
+            .help = "address for the page about the cluster, and the same as JSON; by default "
+                    "none"},
+        {LH_FLAG("http-host", STRING, &o->http_hosts, NULL), .metavar = "NAMES",
+            .help = "names of the page's host in browsers, separated by commas, beside localhost "
+                    "and IP addresses; with TLS the certificate's count"},
         {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-master"), .metavar = "DIRECTORY",
             .help = "where metadata is kept; created if missing"},
         {LH_FLAG("store", STRING, &o->store, NULL), .metavar = "KIND:WHERE",

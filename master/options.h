@@ -13,6 +13,9 @@
 struct lh_master_options {
     struct lh_server_options server;
     const char *advertise, *master_id;
+    const char *http_listen;       /* for people with a browser; NULL: none */
+    const char *http_hosts;        /* names of its host in browsers */
+    char page[320];                /* its address, as other masters' pages name it */
     const char *data_dir;          /* where metadata is, by LMDB; NULL: in etcd */
     struct lh_reign_config reigns; /* where it is in etcd; else its `master` alone counts */
     struct lh_etcd_options etcd;

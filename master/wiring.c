@@ -82,6 +82,7 @@ static const struct lh_m_lookup_owner lookup_owner = {
     X(LOCATE, lh_m_locate)                                                                         \
     X(OPEN_TAIL, lh_m_open_tail)                                                                   \
     X(LIST_LEASES, lh_m_list_leases)                                                               \
+    X(LIST_EVENTS, lh_m_list_events)                                                               \
     X(LIST_SERVERS, lh_m_list_servers)                                                             \
     X(RECALL, lh_m_recall_call)                                                                    \
     X(SET_SERVER, lh_m_set_server)                                                                 \

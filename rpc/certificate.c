@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+/* An empty one: nobody is asked on a terminal. */
+static char no_password[] = "";
+
 /* Certificates in one file, an authority's or a chain. More of an authority are no use to anybody
  * and a cost to every handshake. */
 #define CERTIFICATES_MAX 256
@@ -20,16 +23,6 @@ static int refuse(char *why, size_t why_size, const char *file, const char *what
     return LH_ERR_INVALID_ARGUMENT;
 }
 
-/* Nobody is asked for a password on a terminal. */
-static int no_password(char *to, int size, int writing, void *arg)
-{
-    (void)to;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
-}
-
 /* All certificates of a file; NULL: none, or not only such. */
 static STACK_OF(X509) * read_certificates(const char *text)
 {
@@ -38,7 +31,7 @@ static STACK_OF(X509) * read_certificates(const char *text)
     X509 *one;
 
     while (sk_X509_num(all) <= CERTIFICATES_MAX &&
-           (one = PEM_read_bio_X509(from, NULL, no_password, NULL)) != NULL)
+           (one = PEM_read_bio_X509(from, NULL, NULL, no_password)) != NULL)
         sk_X509_push(all, one);
     bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
     ERR_clear_error();
@@ -54,7 +47,7 @@ static int check_key(const struct lh_rpc_tls *names, const struct lh_tls_pem *pe
 {
     char text[4300];
     BIO *from = BIO_new_mem_buf(pem->key, -1);
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(from, NULL, no_password, NULL);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(from, NULL, NULL, no_password);
 
     BIO_free(from);
     if (key == NULL)

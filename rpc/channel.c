@@ -23,7 +23,7 @@ grpc_arg lh_rpc_int_arg(const char *key, int value)
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
 }
 
-static int milliseconds(struct lh_duration d)
+int lh_rpc_milliseconds(struct lh_duration d)
 {
     uint64_t ms = lh_duration_ms(d);
 
@@ -38,12 +38,14 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     INT(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)receive_max);
     INT(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, (int)LH_MESSAGE_BYTES_MAX);
     INT(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+    /* Nor is anything uncompressed: 1.51 compares a message's size with the largest when it has all
+     * of it in memory, a thousand times what was sent. */
+    INT(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     INT(GRPC_ARG_ENABLE_CHANNELZ, 0);
 
     /* A dead peer is noticed while nothing is being sent, too. */
-    INT(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(rpc->config.keepalive));
-    INT(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(rpc->config.keepalive_timeout));
-    INT(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    INT(GRPC_ARG_KEEPALIVE_TIME_MS, lh_rpc_milliseconds(rpc->config.keepalive));
+    INT(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, lh_rpc_milliseconds(rpc->config.keepalive_timeout));
     INT(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     INT(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 
@@ -70,13 +72,14 @@ static struct channel *connect_to(struct lh_rpc *rpc, const char *address, bool 
         foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
+    INT(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     INT(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     INT(GRPC_ARG_ENABLE_RETRIES, 0); /* retries are the cores' business (APP-5) */
     INT(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     INT(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     /* The "minimum backoff" is what gRPC allows one connection attempt to take; as short as the
      * backoff proper it would fail on a busy machine for ever. */
-    INT(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds(rpc->config.connect_timeout));
+    INT(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, lh_rpc_milliseconds(rpc->config.connect_timeout));
     INT(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     INT(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
     INT(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);

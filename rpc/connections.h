@@ -29,6 +29,13 @@ struct lh_connections_config {
     /* Calls that a connection may both begin and cancel within a second before it is cut; 0: any
      * number. */
     unsigned cancels_max;
+    /* Connections at once of one peer (peers.h), with the same rule; 0: any number. And how many
+     * new ones it may begin a second, twice as many at once; 0: any number. Beyond either a new one
+     * is closed at once. */
+    unsigned peer_max, peer_rate;
+    /* Calls that one peer may begin a second while there are others; 0: any number. Beyond it
+     * nothing more is read from it for some milliseconds. */
+    unsigned peer_calls_rate;
     /* A line for the operator; at most a few each ten seconds. */
     void (*log)(enum lh_level level, const char *text);
 };
@@ -36,7 +43,9 @@ struct lh_connections_config {
 struct lh_connections_figures {
     uint64_t open, max;
     uint64_t accepted, refused; /* refused: too many, or no descriptors */
+    uint64_t refused_peer;      /* of these, for what one peer has */
     uint64_t cut_idle, cut_cancelling;
+    uint64_t paced; /* times that a connection was not read from for a moment */
 };
 
 /* Begins to limit; before it everything is let through. Keeps one descriptor in reserve, to be able
@@ -54,6 +63,10 @@ void lh_connections_figures(struct lh_connections_figures *figures);
 int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
     struct sockaddr *address, socklen_t *size, int flags);
 
+/* Whether to read from a descriptor now. False: its peer begins more calls than it may; epoll(7)
+ * will say again that there is something to read. */
+bool lh_connections_may_receive(int fd);
+
 /* What was read from a descriptor: `size` bytes in `parts`. It is looked at as HTTP/2, if that is
  * how the connection began, for calls that are opened and cancelled: who does nothing else keeps
  * gRPC from everything else, and takes some ten KiB of memory with each until gRPC comes to it.
@@ -65,3 +78,13 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
  * worth serving. */
 struct lh_connection *lh_connections_call(const char *peer, bool *cut);
 void lh_connections_call_ended(struct lh_connection *connection);
+
+/* Of all connections with the peer of that one, between lh_connections_call() and _call_ended().
+ * NULL, of which nothing is known, has nothing. */
+unsigned lh_connections_peer_calls(const struct lh_connection *connection);
+uint64_t lh_connections_peer_unsent(const struct lh_connection *connection);
+/* So many more bytes, or fewer, that it has not taken. */
+void lh_connections_unsent(struct lh_connection *connection, int64_t bytes);
+
+/* The peer's call was refused: says so, but not each time. */
+void lh_connections_refused_call(struct lh_connection *connection, const char *why);

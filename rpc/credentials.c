@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define URI_PREFIX "leasehold://"
 
 grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation)
 {

@@ -39,6 +39,7 @@ enum health { HEALTH_SERVER, HEALTH_SERVICES };
 
 /* Of served calls: fewer in a queue cost more in threads that wake each other, more of them in
  * looking for tags (queues.c). */
+#define URI_PREFIX "leasehold://"
 #define QUEUE_CALLS 2048u
 #define QUEUES_MAX  64u
 
@@ -61,7 +62,9 @@ struct lh_rpc {
     struct tag server_down_tag;
     struct lh_tls *tls, *foreign_tls; /* NULL: in the clear */
     uint64_t served_generation;       /* of tls: what the listener has; the fetcher's */
-    _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
+    _Atomic uint64_t served, unsent, calls_refused, peer_calls_refused, replies_dropped;
+    _Atomic uint64_t requests_dropped;
+    uint64_t tended_ns;           /* requests; the tender's */
     _Atomic unsigned reflections; /* streams that ask what is served here */
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
@@ -129,6 +132,7 @@ struct lh_rpc_link {
     bool sending, reading, read_wanted, read_ended, got_message;
     bool close_wanted, close_done; /* by the owner; carried out */
     int close_error;
+    uint64_t served_ns; /* served links: when the call began */
     uint64_t closed_ns; /* when close_wanted was set */
     char *close_text;
     /* Served links: bytes of messages that count as rpc->unsent, and of the one being sent. */
@@ -203,6 +207,7 @@ void lh_rpc_channels_destroy(struct lh_rpc *rpc);
 #define RPC_ARGS_MAX 40
 size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg *args);
 grpc_arg lh_rpc_int_arg(const char *key, int value);
+int lh_rpc_milliseconds(struct lh_duration d);
 
 /* foreign.c */
 
@@ -237,10 +242,6 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args);
 struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
     enum lh_method method, bool unary_request, bool unary_reply,
     const struct link_handler *handler);
-
-/* Cancels the call of a served link that its owner has closed more than `timeout` ago and whose
- * peer has not taken what it was sent. False: it is not so. */
-bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh_duration timeout);
 
 /* Begins to wait for the peer's end of a served link (batches.c). */
 void lh_rpc_link_await_end(struct lh_rpc_link *link);

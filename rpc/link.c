@@ -159,6 +159,7 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_ca
     link->handler = handler;
     link->connection = call->connection;
     link->events = call->events;
+    link->served_ns = lh_rpc_now_ns();
     atomic_fetch_add_explicit(&rpc->served, 1, memory_order_relaxed);
     enlist(link);
     return link;
@@ -168,12 +169,14 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_ca
 static void count_unsent(struct lh_rpc_link *link, uint64_t bytes)
 {
     link->unsent += bytes;
+    lh_connections_unsent(link->connection, (int64_t)bytes);
     atomic_fetch_add_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
 static void count_sent(struct lh_rpc_link *link, uint64_t bytes)
 {
     link->unsent -= bytes;
+    lh_connections_unsent(link->connection, -(int64_t)bytes);
     atomic_fetch_sub_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
@@ -224,17 +227,6 @@ void lh_rpc_link_read(struct lh_rpc_link *link)
     pthread_mutex_lock(&link->lock);
     link->read_wanted = true;
     pthread_mutex_unlock(&link->lock);
-}
-
-bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh_duration timeout)
-{
-    pthread_mutex_lock(&link->lock);
-    bool stuck = link->served && link->close_wanted && !link->over && link->unsent > 0 &&
-                 now_ns - link->closed_ns > timeout.ns;
-    if (stuck) /* with the lock held: the call is given back only by who has it */
-        (void)grpc_call_cancel(link->call, NULL);
-    pthread_mutex_unlock(&link->lock);
-    return stuck;
 }
 
 /* The call did not come to be. With the lock held. */
@@ -463,8 +455,9 @@ static void read_done(struct tag *tag, bool success)
     link->reading = false;
     bool large = received != NULL && link->served && link->unary_request &&
                  grpc_byte_buffer_length(received) > LH_UNARY_REQUEST_BYTES_MAX;
-    bool report = received != NULL && !link->reported && !large;
-    bool refused = large && !link->reported, half_closed = false;
+    bool squeezed = received != NULL && received->data.raw.compression != GRPC_COMPRESS_NONE;
+    bool refused = (large || squeezed) && !link->reported, half_closed = false;
+    bool report = received != NULL && !link->reported && !refused;
     if (received == NULL) {
         link->read_ended = true;
         bool early = link->served && !link->over && !link->reported;
@@ -488,9 +481,10 @@ static void read_done(struct tag *tag, bool success)
     } else if (half_closed) {
         link->handler->half_closed(link);
     } else {
-        int error = large ? LH_ERR_TOO_LARGE : LH_ERR_MALFORMED;
-        const char *why = large ? "the request is larger than any of its kind"
-                                : "the call ended without a request";
+        int error = squeezed ? LH_ERR_UNIMPLEMENTED : large ? LH_ERR_TOO_LARGE : LH_ERR_MALFORMED;
+        const char *why = squeezed ? "the message is compressed: send it as it is"
+                          : large  ? "the request is larger than any of its kind"
+                                   : "the call ended without a request";
         if (received != NULL)
             grpc_byte_buffer_destroy(received);
         lh_rpc_link_close(link, error, why);

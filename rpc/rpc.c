@@ -17,9 +17,6 @@
 /* Calls that can arrive before one is taken on: enough that a burst finds a place armed. */
 #define ACCEPTORS 16
 
-/* Who connects and does not speak HTTP/2 by then is hung up on. */
-#define HANDSHAKE_MS 20000
-
 struct acceptor {
     struct tag tag;
     struct lh_rpc *rpc;
@@ -87,12 +84,29 @@ static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
     const struct lh_rpc_config *c = &rpc->config;
 
     if (c->calls_max != 0 && atomic_load(&rpc->served) >= c->calls_max)
-        return "too many calls are open here";
+        return "too many calls are open here: try again in a moment";
     if (c->unsent_max == 0 || method == LH_METHOD_NONE || atomic_load(&rpc->unsent) < c->unsent_max)
         return NULL;
     const struct lh_method_info *info = lh_method_info(method);
-    return info->reply_stream || info->reply_payload != 0 ? NULL
-                                                          : "too many replies are not being taken";
+    return info->reply_stream || info->reply_payload != 0
+               ? NULL
+               : "too many replies are not being taken: try again in a moment";
+}
+
+/* Likewise, for what its peer has already. */
+static const char *too_much_of_peer(
+    const struct lh_rpc *rpc, const struct lh_connection *connection, enum lh_method method)
+{
+    const struct lh_rpc_config *c = &rpc->config;
+
+    if (c->peer_calls_max != 0 && lh_connections_peer_calls(connection) > c->peer_calls_max)
+        return "too many calls are open here from one address: end some, or have the server's "
+               "--max-peer-calls raised";
+    if (c->peer_unsent_max != 0 && method != LH_METHOD_NONE &&
+        lh_connections_peer_unsent(connection) >= c->peer_unsent_max)
+        return "too many replies are not being taken by one address: take them, or have the "
+               "server's --peer-reply-memory raised";
+    return NULL;
 }
 
 void lh_rpc_call_ended(struct lh_rpc *rpc, struct lh_connection *connection, struct queue *events)
@@ -108,14 +122,19 @@ static void take_on(struct lh_rpc *rpc, struct served_call *call, const char *pa
     char identity[IDENTITY_MAX + 1];
     bool cut;
     call->connection = lh_connections_call(peer, &cut);
-    const char *why = cut ? NULL : too_much(rpc, method);
+    const char *of_peer = cut ? NULL : too_much_of_peer(rpc, call->connection, method);
+    const char *why = cut || of_peer != NULL ? of_peer : too_much(rpc, method);
 
     if (cut) { /* what of it had arrived before; nobody hears an answer */
         grpc_call_unref(call->grpc);
         lh_rpc_call_ended(rpc, call->connection, call->events);
     } else if (why != NULL) {
         atomic_fetch_add_explicit(&rpc->calls_refused, 1, memory_order_relaxed);
-        refuse(rpc, call, LH_ERR_NO_MEMORY, why);
+        if (of_peer != NULL) {
+            atomic_fetch_add_explicit(&rpc->peer_calls_refused, 1, memory_order_relaxed);
+            lh_connections_refused_call(call->connection, "calls are refused");
+        }
+        refuse(rpc, call, LH_ERR_SHORTAGE, why);
     } else if (!lh_rpc_identity(rpc, call->grpc, identity)) {
         refuse(rpc, call, LH_ERR_PERMISSION, identity);
     } else if (method != LH_METHOD_NONE) {
@@ -181,7 +200,11 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     size_t n = lh_rpc_common_args(rpc, largest != 0 ? largest : LH_MESSAGE_BYTES_MAX, args);
     args[n++] = lh_rpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0);
     args[n++] = lh_rpc_int_arg("grpc.http2.min_ping_interval_without_data_ms", 100);
-    args[n++] = lh_rpc_int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS);
+    args[n++] = lh_rpc_int_arg(
+        GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, lh_rpc_milliseconds(rpc->config.handshake_timeout));
+    if (rpc->config.idle_timeout.ns != 0)
+        args[n++] = lh_rpc_int_arg(
+            GRPC_ARG_MAX_CONNECTION_IDLE_MS, lh_rpc_milliseconds(rpc->config.idle_timeout));
     if (rpc->config.calls_max != 0)
         args[n++] =
             lh_rpc_int_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)((rpc->config.calls_max + 3) / 4));
@@ -287,6 +310,8 @@ int lh_rpc_create(
     rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
     rpc->config.grace = or_default(config->grace, 200);
     rpc->config.reply_timeout = or_default(config->reply_timeout, 10000);
+    rpc->config.handshake_timeout = or_default(config->handshake_timeout, 20000);
+    rpc->config.request_timeout = or_default(config->request_timeout, 30000);
     if (config->queue_calls == 0)
         rpc->config.queue_calls = QUEUE_CALLS;
     rpc->server_down_tag.done = server_down;
@@ -360,37 +385,12 @@ void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures)
         .calls = atomic_load(&rpc->served),
         .unsent = atomic_load(&rpc->unsent),
         .calls_refused = atomic_load(&rpc->calls_refused),
+        .peer_calls_refused = atomic_load(&rpc->peer_calls_refused),
         .replies_dropped = atomic_load(&rpc->replies_dropped),
+        .requests_dropped = atomic_load(&rpc->requests_dropped),
     };
     lh_tls_figures(rpc->tls, &figures->tls);
     lh_tls_figures(rpc->foreign_tls, &figures->tls);
-}
-
-void lh_rpc_tend(struct lh_rpc *rpc)
-{
-    struct lh_rpc_link **all = NULL;
-    size_t count = 0, capacity = 0;
-    uint64_t now = lh_rpc_now_ns();
-
-    lh_tls_tend(rpc->tls);
-    lh_tls_tend(rpc->foreign_tls);
-    if (rpc->config.unsent_max == 0 || lh_rpc_unsent(rpc) <= rpc->config.unsent_max / 2)
-        return;
-    pthread_mutex_lock(&rpc->lock);
-    for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next) {
-        if (!l->served)
-            continue;
-        LH_GROW(all, capacity, count + 1);
-        lh_rpc_link_ref(l);
-        all[count++] = l;
-    }
-    pthread_mutex_unlock(&rpc->lock);
-    for (size_t i = 0; i < count; i++) {
-        if (lh_rpc_link_drop_stuck(all[i], now, rpc->config.reply_timeout))
-            atomic_fetch_add_explicit(&rpc->replies_dropped, 1, memory_order_relaxed);
-        lh_rpc_link_unref(all[i]);
-    }
-    free(all);
 }
 
 /* Cuts all opened links. With the lock held. */

@@ -81,6 +81,16 @@ struct lh_rpc_config {
      * bytes are refused (lh_rpc_unsent() tells the owner, for those with). */
     unsigned calls_max;
     size_t memory_max, unsent_max;
+    /* What the connections with one peer (peers.h) may take of calls_max and unsent_max together;
+     * further calls of it are refused, of any kind. 0: all. */
+    unsigned peer_calls_max;
+    size_t peer_unsent_max;
+    /* A connection that does not speak HTTP/2 (and TLS) so long after it was accepted is closed; 0:
+     * the default of 20 s. One on which there was no call for so long is; 0: none. */
+    struct lh_duration handshake_timeout, idle_timeout;
+    /* A unary call whose request is not there in whole so long after it began is ended. 0: the
+     * default of 30 s. */
+    struct lh_duration request_timeout;
     /* The largest message that a peer may send to what is served here; gRPC finds out when it has
      * all of it. 0: LH_MESSAGE_BYTES_MAX. */
     size_t served_message_max;
@@ -138,16 +148,17 @@ int lh_rpc_port(const struct lh_rpc *rpc);
 uint64_t lh_rpc_unsent(const struct lh_rpc *rpc);
 
 struct lh_rpc_figures {
-    uint64_t calls, unsent; /* open now; bytes of replies not taken */
-    uint64_t calls_refused; /* since the start: too many calls, or too much unsent */
-    uint64_t replies_dropped;
+    uint64_t calls, unsent;      /* open now; bytes of replies not taken */
+    uint64_t calls_refused;      /* since the start: too many calls, or too much unsent */
+    uint64_t peer_calls_refused; /* of these, for what one peer has */
+    uint64_t replies_dropped, requests_dropped;
     struct lh_tls_figures tls; /* of both kinds of connections */
 };
 
 void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures);
 
-/* To be called every some hundred milliseconds by a server: drops replies that nobody takes, and
- * looks for renewed certificates. Any thread. */
+/* To be called every some hundred milliseconds by a server: drops replies that nobody takes and
+ * requests that do not come, and looks for renewed certificates. Any thread. */
 void lh_rpc_tend(struct lh_rpc *rpc);
 
 /* The files behind its connections with nodes of ours; NULL: in the clear. It stays the rpc's. */

@@ -16,6 +16,7 @@
 #include "rpc/connections.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -49,6 +50,10 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     ssize_t (*real)(int, struct msghdr *, int);
 
     *(void **)&real = next_one(&known, "recvmsg");
+    if (!lh_connections_may_receive(fd)) {
+        errno = EAGAIN;
+        return -1;
+    }
     ssize_t n = real(fd, message, flags);
     if (n > 0 && !lh_connections_received(fd, message->msg_iov, message->msg_iovlen, (size_t)n))
         return 0;

@@ -60,6 +60,18 @@ struct lh_tls_pem {
 struct lh_tls_pem *lh_tls_current(struct lh_tls *tls);
 void lh_tls_pem_unref(struct lh_tls_pem *pem);
 
+/* A certificate as it came over a connection. */
+struct lh_tls_der {
+    const unsigned char *bytes;
+    size_t size;
+};
+
+/* Who a peer is by the certificates that it showed to a server of this process that is not gRPC's:
+ * the same name, checked by the same authority (ACC-1). The first one is its own; others lead to
+ * the authority. False: it is nobody we know, and `identity` is a sentence why. */
+bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t count,
+    char identity[LH_LINK_IDENTITY_MAX + 1]);
+
 struct lh_tls_figures {
     int64_t not_after_unix;
     uint64_t renewed, refused;  /* since the start: files taken up, and found unusable */

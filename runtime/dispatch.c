@@ -102,6 +102,20 @@ void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link)
     lh_rpc_link_unref(link->rpc);
 }
 
+void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
+    int error, const char *text)
+{
+    struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
+
+    in->link = link->id;
+    in->method = link->method;
+    in->error = error;
+    in->text = text;
+    lh_rpc_link_close(link->rpc, error, text);
+    lh_dispatch_flush_link(d, link);
+    lh_loop_forget_link(loop, link);
+}
+
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link)
 {
     link->reading = true;

@@ -115,5 +115,10 @@ void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link);
 /* Has the dispatch flush the link once the lock is released. */
 void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
 
+/* The end of a link that neither side asked for, for both of them. `text` lasts until the dispatch
+ * has run. */
+void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
+    int error, const char *text);
+
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);

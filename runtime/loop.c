@@ -78,14 +78,7 @@ static void end_refused(
             : error == LH_ERR_NO_MEMORY ? "no memory for a part of a"
                                         : "not a",
             request ? "request" : "reply");
-        struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
-        in->link = link->id;
-        in->method = link->method;
-        in->error = error;
-        in->text = text;
-        lh_rpc_link_close(rpc, error, text);
-        lh_dispatch_flush_link(d, link);
-        lh_loop_forget_link(loop, link);
+        lh_dispatch_end_link(loop, d, link, error, text);
     }
     lh_dispatch_run_locked(loop, d);
 }
@@ -312,6 +305,28 @@ int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout)
     return error;
 }
 
+static bool is_served_stream(const struct lh_loop_link *link)
+{
+    const struct lh_method_info *info = lh_method_info(link->method);
+
+    return lh_loop_link_served(link) && (info->request_stream || info->reply_stream);
+}
+
+void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
+    void *arg, const char *text)
+{
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
+    struct lh_loop_link *link, *next;
+
+    pthread_mutex_lock(&loop->lock);
+    HASH_ITER(hh, loop->links, link, next) {
+        if (!is_served_stream(link) || !over(arg, lh_rpc_link_identity(link->rpc)))
+            continue;
+        lh_dispatch_end_link(loop, d, link, LH_ERR_UNAVAILABLE, text);
+    }
+    lh_dispatch_run_locked(loop, d);
+}
+
 /* ---- beginning and end ---- */
 
 static void init_sync(struct lh_loop *loop)
@@ -378,6 +393,11 @@ int lh_loop_create(
         .grace = config->grace,
         .services = config->services,
         .calls_max = config->calls_max,
+        .peer_calls_max = config->peer_calls_max,
+        .peer_unsent_max = config->peer_unsent_max,
+        .handshake_timeout = config->handshake_timeout,
+        .idle_timeout = config->idle_timeout,
+        .request_timeout = config->request_timeout,
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,
         .served_message_max = config->served_message_max,

@@ -40,8 +40,9 @@ struct lh_loop_config {
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *const *services;
-    unsigned calls_max; /* what peers may take */
-    size_t memory_max, unsent_max, served_message_max;
+    unsigned calls_max, peer_calls_max; /* what peers may take */
+    size_t memory_max, unsent_max, peer_unsent_max, served_message_max;
+    struct lh_duration handshake_timeout, idle_timeout, request_timeout;
     struct lh_rpc_tls tls;         /* of connections with nodes of ours */
     struct lh_rpc_tls foreign_tls; /* of connections to etcd */
 
@@ -112,6 +113,12 @@ uint64_t lh_loop_beats(const struct lh_loop *loop);
 
 /* Feeds LH_IN_STOP. Any thread; the second time it does nothing. */
 void lh_loop_stop(struct lh_loop *loop);
+
+/* Ends each stream that a peer opened for whose identity `over` is true, with UNAVAILABLE and
+ * `text` on both sides: the core sees a connection that broke, and the peer calls again. `over` is
+ * called with the lock held. A call with one message each way has been decided and goes on. */
+void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
+    void *arg, const char *text);
 
 /* Waits for LH_FX_STOPPED (its callback has then returned) and returns its error; DEADLINE_EXCEEDED
  * when `timeout` passes first. Not from a callback. */

@@ -28,6 +28,12 @@ struct lh_observe {
     int port;
 };
 
+/* From a request's first line to the end of its answer. */
+struct request {
+    bool begun;    /* its headers have been seen */
+    void *of_site; /* the site's part of it; NULL: there is no site */
+};
+
 static enum MHD_Result answer(
     struct MHD_Connection *connection, unsigned status, const char *type, const char *text)
 {
@@ -58,17 +64,25 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
     const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
 {
     struct lh_observe *o = arg;
+    struct request *request = *state;
     char why[512] = "";
+    int result;
 
     (void)version;
     (void)upload;
-    (void)state;
+    if (!request->begun) { /* answered right now the connection could not be used again */
+        request->begun = true;
+        return MHD_YES;
+    }
     if (*upload_size != 0) { /* nothing takes a body: read it and forget it */
         *upload_size = 0;
         return MHD_YES;
     }
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
+    if (request->of_site != NULL && strcmp(method, "GET") == 0 &&
+        o->config.site.serve(o->config.site.arg, request->of_site, &result))
+        return (enum MHD_Result)result;
     if (strcmp(url, "/metrics") == 0)
         return answer_metrics(o, connection);
     bool health = strcmp(url, "/healthz") == 0;
@@ -80,6 +94,30 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
         return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
     memcpy(why + strlen(why), "\n", 2);
     return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+}
+
+static void *begin(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+    const struct lh_observe_site *site = &((struct lh_observe *)arg)->config.site;
+    struct request *request = lh_alloc(sizeof *request);
+
+    if (site->begin != NULL)
+        request->of_site = site->begin(site->arg, uri, connection);
+    return request;
+}
+
+static void end(
+    void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why)
+{
+    const struct lh_observe_site *site = &((struct lh_observe *)arg)->config.site;
+    struct request *request = *state;
+
+    (void)connection;
+    (void)why;
+    *state = NULL;
+    if (request != NULL && request->of_site != NULL)
+        site->end(site->arg, request->of_site);
+    free(request);
 }
 
 /* "host:port" or "[v6]:port" taken apart. */
@@ -147,10 +185,16 @@ static int show_certificate(gnutls_session_t session, const struct gnutls_cert_r
 
 static int start(struct lh_observe *o, const struct addrinfo *at, char *why, size_t why_size)
 {
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD;
+    /* Not select(), which knows no descriptor above 1023. */
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME;
+    unsigned most = o->config.site.connections_max;
+    struct lh_tls_pem *pem = o->config.tls == NULL ? NULL : lh_tls_current(o->config.tls);
+    /* Clients are asked for a certificate of this authority. */
+    bool asks = pem != NULL && o->config.site.begin != NULL;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)show_certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_VERSIONS},
+        {asks ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, asks ? pem->ca : NULL},
         {MHD_OPTION_END, 0, NULL},
     };
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
@@ -163,8 +207,12 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
         flags |= MHD_USE_IPv6;
     errno = 0;
     o->daemon = MHD_start_daemon(flags, 0, NULL, NULL, serve, o, MHD_OPTION_SOCK_ADDR, at->ai_addr,
-        MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        TIMEOUT_SECONDS, MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, most != 0 ? most : CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, begin, o,
+        MHD_OPTION_NOTIFY_COMPLETED, end, o, MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none,
+        MHD_OPTION_END);
+    if (pem != NULL)
+        lh_tls_pem_unref(pem); /* the server has its own copy of what it needs */
     if (o->daemon == NULL) {
         (void)snprintf(why, why_size, "cannot serve metrics on %s: %s", o->config.listen,
             errno == 0 ? "the address is in use or is not this machine's" : strerror(errno));
@@ -205,6 +253,28 @@ int lh_observe_start(
     }
     *observe = o;
     return LH_OK;
+}
+
+bool lh_observe_identity(
+    struct lh_tls *tls, struct MHD_Connection *connection, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    struct lh_tls_der certs[CHAIN_MAX];
+    unsigned count = 0;
+
+    identity[0] = '\0';
+    if (tls == NULL)
+        return true;
+    const gnutls_datum_t *shown_certs =
+        info == NULL ? NULL : gnutls_certificate_get_peers(info->tls_session, &count);
+    if (shown_certs == NULL || count == 0) {
+        (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "%s", LH_OBSERVE_NOBODY);
+        return true;
+    }
+    for (unsigned i = 0; i < count && i < CHAIN_MAX; i++)
+        certs[i] = (struct lh_tls_der){shown_certs[i].data, shown_certs[i].size};
+    return lh_tls_peer(tls, certs, count < CHAIN_MAX ? count : CHAIN_MAX, identity);
 }
 
 int lh_observe_port(const struct lh_observe *observe)

@@ -139,10 +139,39 @@ void lh_server_refresh(const char *component, struct lh_flags_result *now,
 {
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
     lh_flags_refresh(now, fresh, say_changed, (void *)(uintptr_t)component);
-    if (options->roles != NULL)
-        lh_log(LH_WARN, component,
-            "%s is read at the start: the table of roles of then stays in use until a restart",
-            options->roles);
+}
+
+/* A table that was in use, and the one that is. */
+struct tables {
+    const struct lh_access *before, *now;
+    unsigned ended;
+};
+
+static bool has_changed(void *arg, const char *identity)
+{
+    struct tables *tables = arg;
+    bool changed = identity[0] != '\0' && !lh_access_same(tables->before, tables->now, identity);
+
+    tables->ended += changed;
+    return changed;
+}
+
+void lh_server_take_roles(const char *component, struct lh_loop *loop,
+    struct lh_server_options *now, struct lh_server_options *fresh)
+{
+    struct tables tables = {.before = fresh->access, .now = now->access};
+
+    if (now->roles == NULL || fresh->roles == NULL || strcmp(now->roles, fresh->roles) != 0)
+        return; /* another option, which takes a restart */
+    lh_loop_lock(loop);
+    lh_access_swap(now->access, fresh->access);
+    lh_loop_unlock(loop);
+    lh_loop_end_streams(
+        loop, has_changed, &tables, "the table of roles says something else of its caller now");
+    lh_log(LH_INFO, component,
+        "the table of roles is that of %s from now on; %u streams ended, of "
+        "those whom it says something else of",
+        now->roles, tables.ended);
 }
 
 /* Whether others can connect to `address`: one host, one port. */
@@ -182,6 +211,12 @@ const char *lh_server_advertised(
     return NULL;
 }
 
+/* What one of several may take. */
+static uint64_t or_half(uint64_t given, uint64_t all)
+{
+    return given != 0 ? given : (all + 1) / 2;
+}
+
 bool lh_server_prepare(
     const struct lh_server_options *options, const char *component, uint64_t *files, int *exit_code)
 {
@@ -203,6 +238,9 @@ bool lh_server_prepare(
     const struct lh_connections_config connections = {
         .max = (unsigned)share.connections,
         .cancels_max = (unsigned)options->max_cancels,
+        .peer_max = (unsigned)or_half(options->max_peer_connections, share.connections),
+        .peer_rate = (unsigned)options->max_peer_rate,
+        .peer_calls_rate = (unsigned)options->max_peer_calls_rate,
         .log = log_connections,
     };
     lh_connections_limit(&connections);
@@ -214,6 +252,11 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->calls_max = (unsigned)options->max_calls;
     loop->memory_max = options->wire_memory;
     loop->unsent_max = options->reply_memory;
+    loop->peer_calls_max = (unsigned)or_half(options->max_peer_calls, options->max_calls);
+    loop->peer_unsent_max = or_half(options->peer_reply_memory, options->reply_memory);
+    loop->handshake_timeout = options->handshake_timeout;
+    loop->idle_timeout = options->idle_timeout;
+    loop->request_timeout = options->request_timeout;
     loop->tls = options->tls.files;
 }
 
@@ -231,15 +274,25 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
         "Connections accepted.", c.accepted);
     lh_metrics_single(out, "leasehold_connections_refused_total", LH_METRIC_COUNTER,
         "Connections refused, because there were too many.", c.refused);
+    lh_metrics_single(out, "leasehold_peer_connections_refused_total", LH_METRIC_COUNTER,
+        "Of these, because one address had too many, or began too many a second.", c.refused_peer);
     lh_metrics_family(out, "leasehold_connections_cut_total", LH_METRIC_COUNTER,
         "Connections closed by this side, by reason: long idle, or too many cancelled calls.");
     lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);
     lh_metrics_count(out, &(struct lh_label){"why", "cancelling"}, 1, c.cut_cancelling);
+    lh_metrics_single(out, "leasehold_peer_connections_paced_total", LH_METRIC_COUNTER,
+        "Times that a connection was read later, because its address began too many calls.",
+        c.paced);
     lh_metrics_single(
         out, "leasehold_calls", LH_METRIC_GAUGE, "Calls and streams served now.", n.calls);
     lh_metrics_single(out, "leasehold_calls_refused_total", LH_METRIC_COUNTER,
         "Calls refused, because there were too many or their replies were not read.",
         n.calls_refused);
+    lh_metrics_single(out, "leasehold_peer_calls_refused_total", LH_METRIC_COUNTER,
+        "Of these, because one address had too many, or did not read its replies.",
+        n.peer_calls_refused);
+    lh_metrics_single(out, "leasehold_requests_dropped_total", LH_METRIC_COUNTER,
+        "Calls ended, because their request did not arrive.", n.requests_dropped);
     lh_metrics_single(out, "leasehold_replies_waiting_bytes", LH_METRIC_GAUGE,
         "Bytes of replies that peers have not read.", n.unsent);
     lh_metrics_single(out, "leasehold_replies_dropped_total", LH_METRIC_COUNTER,

@@ -55,7 +55,9 @@ struct lh_server_options {
     const char *metrics_listen; /* NULL: nobody asks */
     uint64_t network_threads;
     uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
-    struct lh_duration deaf_after;
+    uint64_t max_peer_connections, max_peer_rate, max_peer_calls, peer_reply_memory,
+        max_peer_calls_rate; /* of a peer */
+    struct lh_duration handshake_timeout, idle_timeout, request_timeout, deaf_after;
     int log_level, log_format;
     struct lh_tls_options tls;
     bool insecure;            /* nothing is said of its absence */
@@ -93,6 +95,27 @@ extern const char *const lh_server_log_formats[];
     {LH_FLAG("reply-memory", SIZE, &(o).reply_memory, "256MiB"), .min = 1u << 20,                 \
         .help = "bytes of replies that nobody has taken; at half of it those are dropped "        \
                 "that have waited for long"},                                                     \
+    {LH_FLAG("max-peer-connections", UINT, &(o).max_peer_connections, "0"), .max = 1000000,       \
+        .help = "connections at once from one address, or one IPv6 network of 64 bits; 0: half "  \
+                "of all. Its longest idle ones are closed before there are so many"},             \
+    {LH_FLAG("max-peer-rate", UINT, &(o).max_peer_rate, "500"), .max = 1000000,                   \
+        .help = "new connections a second from one address, and twice as many at once; 0: any "    \
+                "number"},                                                                        \
+    {LH_FLAG("max-peer-calls", UINT, &(o).max_peer_calls, "0"), .max = 100000000,                 \
+        .help = "calls and streams at once from one address; 0: half of all"},                    \
+    {LH_FLAG("max-peer-calls-rate", UINT, &(o).max_peer_calls_rate, "10000"), .max = 1000000,     \
+        .help = "calls and streams that one address may begin a second while others send "        \
+                "something, too; beyond it its connections are read more slowly; 0: any number"}, \
+    {LH_FLAG("peer-reply-memory", SIZE, &(o).peer_reply_memory, "0"),                             \
+        .help = "bytes of replies that one address has not taken, beyond which its calls are "    \
+                "refused; 0: half of --reply-memory"},                                            \
+    {LH_FLAG("handshake-timeout", DURATION, &(o).handshake_timeout, "20s"), .min = 100000000,     \
+        .help = "close a connection that speaks no HTTP/2, or has not ended its TLS handshake, "  \
+                "so long after it began"},                                                        \
+    {LH_FLAG("idle-timeout", DURATION, &(o).idle_timeout, "10m"),                                 \
+        .help = "close a connection without any call or stream after so long; 0: never"},         \
+    {LH_FLAG("request-timeout", DURATION, &(o).request_timeout, "30s"), .min = 100000000,         \
+        .help = "end a call whose one request has not arrived in whole after so long"},           \
     {LH_FLAG("deaf-after", DURATION, &(o).deaf_after, "30s"),                                     \
         .help = "end, to be started again, when no new connection was answered for so long, "     \
                 "tried from within; 0: never"}
@@ -133,6 +156,11 @@ LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, cons
  * value than `now` says, the settings of the start with what was taken up since. */
 void lh_server_refresh(const char *component, struct lh_flags_result *now,
     const struct lh_flags_result *fresh, const struct lh_server_options *options);
+
+/* The table of roles was read again, into `fresh`: it is taken up (ACC-7). Not where the file is
+ * another one, or none, or was none: that takes a restart. */
+void lh_server_take_roles(const char *component, struct lh_loop *loop,
+    struct lh_server_options *now, struct lh_server_options *fresh);
 
 /* What the options say about the network, for the loop. */
 void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop);

@@ -36,7 +36,7 @@ IMPURE = re.compile(
     r"|\w+/fuzz_\w+\.c"
     r"|master/store/\w+\.[ch]"
     r"|chunkserver/(data_dir\.c|options\.[ch])"
-    r"|master/(copy/\w+|(etcd_)?options)\.[ch]"
+    r"|master/((copy|page)/\w+|(etcd_)?options)\.[ch]"
     r"|client/(library|command)/\w+\.[ch]"
     r"|sim/command/\w+\.[ch]"
     r"|sim/scenario/load\.c)$"
@@ -62,8 +62,10 @@ DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
     "client/command": ("authority.h", "keeper.h"),  # a target each
-    "client/library": ("leasehold.h", "leasehold_leases.h"),
+    # And the format of a guard's file.
+    "client/library": ("leasehold.h", "leasehold_leases.h", "guard_file.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
+    "master/page": ("page.h", "json.h", "uri.h"),  # the page, and its pure parts
     # Records, and what is done with all of them.
     "master/tables": (
         "tables.h",
@@ -131,6 +133,7 @@ UNBOUND = {
     "CHUNK_LEAP_MAX": "likewise",
     # Room for text, or for as many as a bound may be.
     "LH_TEXT_BYTES": "room for a sentence",
+    "LH_M_TITLE_BYTES": "room for a name",
     "LH_CALL_TEXT_BYTES": "room for a sentence",
     "LH_IDENTITY_TEXT_MAX": "room for a name",
     "LH_IDENTITY_BYTES_MAX": "room for a text",

@@ -18,6 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* An empty one: nobody is asked on a terminal. */
+static char no_password[] = "";
+
+/* What OpenSSL has noted of it is forgotten: the next one to look would take it for its own. */
+#define fail(error, ...) (ERR_clear_error(), lh_why(error, why, why_size, __VA_ARGS__))
+
 /* Clocks of two nodes may differ by this much. */
 #define BACKDATE_SECONDS 300
 
@@ -38,20 +44,6 @@ static const struct {
     {"writer", false},
     {"reader", false},
 };
-
-static int fail(int error, char *why, size_t why_size, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int fail(int error, char *why, size_t why_size, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(why, why_size, format, args);
-    va_end(args);
-    ERR_clear_error();
-    return error;
-}
 
 static char *path_in(const char *dir, const char *name)
 {
@@ -95,9 +87,7 @@ static int replace_file(
     }
     if (!good && fd >= 0)
         (void)unlink(temporary);
-    int error = good
-                    ? LH_OK
-                    : fail(LH_ERR_IO, why, why_size, "cannot write %s: %s", path, strerror(reason));
+    int error = good ? LH_OK : fail(LH_ERR_IO, "cannot write %s: %s", path, strerror(reason));
     free(temporary);
     free(path);
     return error;
@@ -108,7 +98,7 @@ static int write_key(const char *dir, const char *name, EVP_PKEY *key, char *why
     BIO *text = BIO_new(BIO_s_secmem());
     int error = PEM_write_bio_PrivateKey(text, key, NULL, NULL, 0, NULL, NULL) == 1
                     ? replace_file(dir, name, text, 0600, why, why_size)
-                    : fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot write the key");
+                    : fail(LH_ERR_SYSTEM, "OpenSSL cannot write the key");
 
     BIO_free(text);
     return error;
@@ -120,7 +110,7 @@ static int write_certificate(
     BIO *text = BIO_new(BIO_s_mem());
     int error = PEM_write_bio_X509(text, certificate) == 1
                     ? replace_file(dir, name, text, 0644, why, why_size)
-                    : fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot write the certificate");
+                    : fail(LH_ERR_SYSTEM, "OpenSSL cannot write the certificate");
 
     BIO_free(text);
     return error;
@@ -130,16 +120,7 @@ static int make_dir(const char *dir, mode_t mode, char *why, size_t why_size)
 {
     if (mkdir(dir, mode) == 0 || errno == EEXIST)
         return LH_OK;
-    return fail(LH_ERR_IO, why, why_size, "cannot create %s: %s", dir, strerror(errno));
-}
-
-static int no_password(char *to, int size, int writing, void *arg)
-{
-    (void)to;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
+    return fail(LH_ERR_IO, "cannot create %s: %s", dir, strerror(errno));
 }
 
 static int read_certificate(const char *path, X509 **certificate, char *why, size_t why_size)
@@ -147,13 +128,13 @@ static int read_certificate(const char *path, X509 **certificate, char *why, siz
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
-        return fail(errno == ENOENT ? LH_ERR_NOT_FOUND : LH_ERR_IO, why, why_size,
-            "cannot open %s: %s", path, strerror(errno));
-    *certificate = PEM_read_X509(file, NULL, no_password, NULL);
+        return fail(errno == ENOENT ? LH_ERR_NOT_FOUND : LH_ERR_IO, "cannot open %s: %s", path,
+            strerror(errno));
+    *certificate = PEM_read_X509(file, NULL, NULL, no_password);
     (void)fclose(file);
     if (*certificate != NULL)
         return LH_OK;
-    return fail(LH_ERR_CORRUPT, why, why_size, "%s has no certificate in PEM", path);
+    return fail(LH_ERR_CORRUPT, "%s has no certificate in PEM", path);
 }
 
 static int read_key(const char *path, EVP_PKEY **key, char *why, size_t why_size)
@@ -161,13 +142,13 @@ static int read_key(const char *path, EVP_PKEY **key, char *why, size_t why_size
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
-        return fail(errno == ENOENT ? LH_ERR_NOT_FOUND : LH_ERR_IO, why, why_size,
-            "cannot open %s: %s", path, strerror(errno));
-    *key = PEM_read_PrivateKey(file, NULL, no_password, NULL);
+        return fail(errno == ENOENT ? LH_ERR_NOT_FOUND : LH_ERR_IO, "cannot open %s: %s", path,
+            strerror(errno));
+    *key = PEM_read_PrivateKey(file, NULL, NULL, no_password);
     (void)fclose(file);
     if (*key != NULL)
         return LH_OK;
-    return fail(LH_ERR_CORRUPT, why, why_size, "%s has no private key in PEM", path);
+    return fail(LH_ERR_CORRUPT, "%s has no private key in PEM", path);
 }
 
 /* ---- certificates ---- */
@@ -226,7 +207,7 @@ int lh_authority_make(
     if (error != LH_OK)
         return error;
     if (!force && (is_there(dir, LH_AUTHORITY_KEY) || is_there(dir, LH_AUTHORITY_CERT)))
-        return fail(LH_ERR_ALREADY_EXISTS, why, why_size,
+        return fail(LH_ERR_ALREADY_EXISTS,
             "there is an authority in %s; with --force another one replaces it, and what it has "
             "signed is worth nothing any more",
             dir);
@@ -238,7 +219,7 @@ int lh_authority_make(
                 extend(c, c, NID_subject_key_identifier, "hash") &&
                 X509_sign(c, key, EVP_sha256()) > 0;
     if (!good)
-        error = fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot make the certificate");
+        error = fail(LH_ERR_SYSTEM, "OpenSSL cannot make the certificate");
     if (error == LH_OK)
         error = write_key(dir, LH_AUTHORITY_KEY, key, why, why_size);
     if (error == LH_OK)
@@ -257,7 +238,7 @@ static int check_who(const char *who, bool *serves, char *why, size_t why_size)
 
     if (length == 0 || length > NAME_BYTES_MAX || strspn(slash + 1, LETTERS "._-") != length ||
         slash[1] == '.')
-        return fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+        return fail(LH_ERR_INVALID_ARGUMENT,
             "\"%s\" is not ROLE/NAME, with a name of at most %u letters, digits, '.', '_' and '-'",
             who, NAME_BYTES_MAX);
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
@@ -267,7 +248,7 @@ static int check_who(const char *who, bool *serves, char *why, size_t why_size)
             return LH_OK;
         }
     }
-    return fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+    return fail(LH_ERR_INVALID_ARGUMENT,
         "\"%.*s\" is no role: there are master, chunkserver, etcd, admin, writer and reader",
         (int)(slash - who), who);
 }
@@ -320,12 +301,12 @@ static int add_names(X509 *c, const struct lh_authority_wish *wish, char *why, s
     bool good = add_text(names, GEN_URI, uri);
     for (size_t i = 0; good && i < wish->host_count && error == LH_OK; i++)
         if (!add_host(names, wish->hosts[i]))
-            error = fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+            error = fail(LH_ERR_INVALID_ARGUMENT,
                 "\"%s\" is no host: give a name or an IP address, without a port", wish->hosts[i]);
     good = good && X509_add1_ext_i2d(c, NID_subject_alt_name, names, 0, 0) == 1;
     GENERAL_NAMES_free(names);
     if (error == LH_OK && !good)
-        return fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot make the certificate");
+        return fail(LH_ERR_SYSTEM, "OpenSSL cannot make the certificate");
     return error;
 }
 
@@ -363,10 +344,10 @@ static int issue(X509 *authority, EVP_PKEY *signer, const struct lh_authority_wi
         extend(c, authority, NID_subject_key_identifier, "hash") &&
         extend(c, authority, NID_authority_key_identifier, "keyid:always");
     int error = good ? add_names(c, wish, why, why_size)
-                     : fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot make the certificate");
+                     : fail(LH_ERR_SYSTEM, "OpenSSL cannot make the certificate");
 
     if (error == LH_OK && X509_sign(c, signer, EVP_sha256()) <= 0)
-        error = fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot sign the certificate");
+        error = fail(LH_ERR_SYSTEM, "OpenSSL cannot sign the certificate");
     if (error == LH_OK)
         *out = c;
     else
@@ -394,11 +375,11 @@ static int check_wish(const struct lh_authority_wish *wish, const char *to, bool
     if (error != LH_OK)
         return error;
     if (*serves && wish->host_count == 0)
-        return fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+        return fail(LH_ERR_INVALID_ARGUMENT,
             "%s is a server: give --host, each name and IP address that others reach it at",
             wish->who);
     if (!force && (is_there(to, LH_NODE_KEY) || is_there(to, LH_NODE_CERT)))
-        return fail(LH_ERR_ALREADY_EXISTS, why, why_size,
+        return fail(LH_ERR_ALREADY_EXISTS,
             "there is a certificate or a key in %s; --force replaces them", to);
     return LH_OK;
 }
@@ -417,9 +398,9 @@ int lh_authority_issue(const char *dir, const struct lh_authority_wish *wish, co
     if (error == LH_OK)
         error = read_key(key_path, &signer, why, why_size);
     if (error == LH_OK && X509_check_private_key(authority, signer) != 1)
-        error = fail(LH_ERR_CORRUPT, why, why_size, "%s is not the key of %s", key_path, cert_path);
+        error = fail(LH_ERR_CORRUPT, "%s is not the key of %s", key_path, cert_path);
     if (error == LH_OK && (key = EVP_EC_gen("P-256")) == NULL)
-        error = fail(LH_ERR_SYSTEM, why, why_size, "OpenSSL cannot make a key");
+        error = fail(LH_ERR_SYSTEM, "OpenSSL cannot make a key");
     if (error == LH_OK)
         error = issue(authority, signer, wish, serves, key, &certificate, why, why_size);
     if (error == LH_OK)

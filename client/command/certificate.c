@@ -15,6 +15,9 @@
 
 #define URI_PREFIX "leasehold://"
 
+/* An empty one: nobody is asked on a terminal. */
+static char no_password[] = "";
+
 static int64_t unix_time(const ASN1_TIME *time)
 {
     struct tm tm;
@@ -72,16 +75,6 @@ static void take_names(X509 *certificate, struct lh_certificate_facts *facts)
     GENERAL_NAMES_free(names);
 }
 
-/* Nobody is asked on a terminal. */
-static int no_password(char *to, int size, int writing, void *arg)
-{
-    (void)to;
-    (void)size;
-    (void)writing;
-    (void)arg;
-    return -1;
-}
-
 int lh_certificate_read(
     const char *path, struct lh_certificate_facts *facts, char *why, size_t why_size)
 {
@@ -92,7 +85,7 @@ int lh_certificate_read(
         (void)snprintf(why, why_size, "cannot open %s: %s", path, strerror(errno));
         return error;
     }
-    X509 *c = PEM_read_X509(file, NULL, no_password, NULL);
+    X509 *c = PEM_read_X509(file, NULL, NULL, no_password);
     (void)fclose(file);
     ERR_clear_error();
     if (c == NULL) {

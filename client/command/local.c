@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "client/command/child.h"
 #include "client/command/local_etcd.h"
+#include "client/command/local_ports.h"
 #include "client/command/local_tls.h"
 
 #include <arpa/inet.h>
@@ -95,26 +96,6 @@ static void add_data_dir(const struct cluster *cluster, struct lh_child *c)
     free(data);
 }
 
-/* A server finds out by itself; but by then somebody else's master could have answered in the place
- * of ours, and that cluster would be taken for this one. */
-static bool port_is_free(const char *address)
-{
-    uint64_t port = 0;
-    if (!lh_parse_uint(strrchr(address, ':') + 1, &port))
-        return false;
-    struct sockaddr_in to = {.sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
-        .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    if (fd < 0)
-        return false;
-    /* As the servers do: connections that were closed lately are no listener. */
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool bound = bind(fd, (const struct sockaddr *)&to, sizeof to) == 0;
-    (void)close(fd);
-    return bound;
-}
-
 static bool is_of_one_master(const struct cluster *cluster)
 {
     char *path = path_in(cluster->dir, "master", "");
@@ -152,7 +133,10 @@ static bool describe_master(struct cluster *cluster, uint64_t number, const char
     if (store != NULL)
         (void)snprintf(name, sizeof name, "m%" PRIu64, number);
     struct lh_child *c = add(cluster, name, "leasehold-master", o->port + number - 1);
+    char page[32];
     cluster->masters++;
+    lh_local_page(cluster->options->port, number, page);
+    lh_child_argument(c, "http-listen", page);
     if (store == NULL)
         add_data_dir(cluster, c);
     else
@@ -228,6 +212,19 @@ static bool prepare_tls(struct cluster *cluster)
     return cluster->tls_dir != NULL;
 }
 
+static int check_addresses(const struct cluster *cluster)
+{
+    int code = LH_EXIT_OK;
+    for (size_t i = 0; i < cluster->count && code == LH_EXIT_OK; i++)
+        code = lh_local_check_address(cluster->children[i].address);
+    for (size_t i = 1; i <= cluster->masters && code == LH_EXIT_OK; i++) {
+        char page[32];
+        lh_local_page(cluster->options->port, i, page);
+        code = lh_local_check_address(page);
+    }
+    return code;
+}
+
 static int start_all(struct cluster *cluster)
 {
     int code = check_store(cluster);
@@ -235,12 +232,9 @@ static int start_all(struct cluster *cluster)
         return code;
     if (!prepare_tls(cluster) || !describe_masters(cluster) || !describe_chunkservers(cluster))
         return LH_EXIT_SYSTEM;
-    for (size_t i = 0; i < cluster->count; i++) {
-        const char *address = cluster->children[i].address;
-        if (!port_is_free(address))
-            return lh_command_error(LH_EXIT_FAILED, COMMAND,
-                "%s is in use; stop what listens there, or give another --port", address);
-    }
+    code = check_addresses(cluster);
+    if (code != LH_EXIT_OK)
+        return code;
     const struct options *o = cluster->options;
     if (cluster->etcd > 0 && !lh_local_etcd_note(cluster->dir, o->etcd, o->port))
         return LH_EXIT_SYSTEM;
@@ -304,6 +298,13 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
             (void)printf(
                 "  %-6s %-15s pid %-7d log %s\n", c->name, c->address, (int)c->pid, c->log);
         }
+        for (size_t i = 1; i <= cluster->masters; i++) {
+            char page[32];
+            lh_local_page(cluster->options->port, i, page);
+            (void)printf("%s http%s://%s/", i == 1 ? "  page" : ",",
+                cluster->tls_dir != NULL ? "s" : "", page);
+        }
+        (void)printf("\n");
         if (cluster->tls_dir != NULL)
             (void)printf("for the command: export LEASEHOLD_TLS_DIR=%s\n", cluster->tls_dir);
         (void)printf("ready at %s; Ctrl-C stops it\n", cluster->addresses);
@@ -456,8 +457,10 @@ int lh_command_local(int argc, char **argv)
                     "removed at the end"},
         {LH_FLAG("port", UINT, &o.port, "7400"), .min = 1,
             .max = 65535 - LH_LOCAL_ETCD_PEER - LH_LOCAL_ETCD_MAX,
-            .help = "the first master's port; other masters' are 1, 2, ... higher, the "
-                    "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ..."},
+            .help =
+                "the first master's port; other masters' are 1, 2, ... higher, the "
+                "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ...; the masters' pages 80, "
+                "81, ..."},
         {LH_FLAG("tls", BOOL, &o.tls, NULL),
             .help = "with TLS: an authority and certificates are made in the directory"},
         {LH_FLAG("session-term", STRING, &o.session_term, NULL), .metavar = "DURATION",

@@ -95,3 +95,8 @@ void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRe
 
 void lh_m_list_chunks(
     struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request);
+
+/* ---- events_call.c */
+
+void lh_m_list_events(
+    struct lh_master *m, uint64_t link, const Leasehold__ListEventsRequest *request);

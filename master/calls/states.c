@@ -25,6 +25,22 @@ static void add_replica(struct lh_m_chunk_state *s, const struct lh_master *m,
     r->primary = primary;
 }
 
+/* TIME-4: the holder's own end of the lease, which is that of its session if that is earlier. It
+ * counts from when it sent its last heartbeat, which was not later than it was received. */
+static struct lh_duration holder_left(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    const struct lh_lease *lease = &c->motion->grant->lease;
+    uint64_t margin = m->config.chunk_term.ns - m->holder_chunk_term.ns;
+    struct lh_lease_info info;
+
+    if (!lh_grantor_find(m->leases.engine, lease->key, m->now, &info))
+        return lh_nanoseconds(0);
+    uint64_t own = lh_instant_until(m->now, info.own_end).ns;
+    struct lh_instant session = lh_instant_add(lease->holder->received_at, m->holder_session_term);
+    return lh_duration_min(
+        lh_nanoseconds(own > margin ? own - margin : 0), lh_instant_until(m->now, session));
+}
+
 void lh_m_chunk_state(
     const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_state *s)
 {
@@ -44,6 +60,8 @@ void lh_m_chunk_state(
     s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
     if (lh_m_holder(c) != NULL)
         s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
+    if (lh_m_holder(c) != NULL)
+        s->state.holder_left_ms = lh_duration_ms(holder_left(m, c));
     s->state.rolling = c->intent_to_seal && !c->sealed;
     s->state.trashed = c->file->trashed;
     s->state.checksum = c->sealed ? c->checksum : 0;

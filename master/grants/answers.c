@@ -33,6 +33,11 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
     for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
         m->counts.extensions += extended[places[i]];
+        if (extended[places[i]]) {
+            struct lh_m_grant *g = LH_OWNER(leases[i], struct lh_m_grant, lease);
+            g->extensions++;
+            g->extended_at = m->now;
+        }
         if (results[i] == LH_OK)
             LH_MARK("lease-extended");
         else if (results[i] == LH_ERR_LEASE_HELD)
@@ -67,6 +72,7 @@ void lh_m_on_confirm(
         lh_m_accepted(m, c);
         g->last_primary = s;
         lh_lease_confirm(&g->lease);
+        lh_m_note_confirmed(m, c);
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
             c->id, c->file->path, s->id, c->version);

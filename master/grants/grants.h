@@ -31,6 +31,8 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member);
 /* The lease is over; `why` for the log. */
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+/* For those who look at its events. */
+void lh_m_note_confirmed(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
 /* Sends (again) what the holder has to hear: the grant until it is confirmed, the recall until it
  * is answered. */

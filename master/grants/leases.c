@@ -139,6 +139,43 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         lh_lease_sent(&g->lease);
 }
 
+/* What happened to the chunk's lease, which is `holder`'s. */
+static void note(struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *holder,
+    Leasehold__LeaseEventKind kind, const char *why)
+{
+    const struct lh_lease *lease = &c->motion->grant->lease;
+    const struct lh_m_event event = {
+        .subject = lh_m_event_of_chunk(c->id),
+        .kind = kind,
+        .version = lease->version,
+        .server = holder->number + 1u,
+        .left_ms =
+            lease->holder == NULL ? 0 : lh_m_event_left(m, lh_lease_free_at(&m->leases, lease)),
+        .why = why,
+    };
+
+    lh_m_note(m, &event);
+}
+
+/* Renewals since the grant, as one event. */
+static void note_extensions(
+    struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_server *holder)
+{
+    struct lh_m_grant *g = lh_m_grant(m, c);
+    const struct lh_m_event event = {
+        .subject = lh_m_event_of_chunk(c->id),
+        .kind = LEASEHOLD__LEASE_EVENT_KIND__LEASE_RENEWED,
+        .at = g->extended_at,
+        .version = g->lease.version,
+        .server = holder->number + 1u,
+        .count = g->extensions,
+    };
+
+    if (g->extensions > 0)
+        lh_m_note(m, &event);
+    g->extensions = 0;
+}
+
 bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
@@ -173,6 +210,8 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
     g->ticket = c->motion->ticket;
     g->at = m->now;
+    g->extensions = 0;
+    note(m, c, s, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, NULL);
     if (LH_PLANTED("grant-sent-before-durable")) {
         lh_m_send_grant(m, c);
         g->lease.sent = false; /* this time did not count */
@@ -188,6 +227,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 
     LH_MARK("grant-new-version-same-session");
     m->counts.regrants++;
+    note_extensions(m, c, lh_m_holder(c)); /* of the version before */
     c->version = lh_m_next_version(c);
     /* The caller saw the lease in force in this very session. */
     lh_lease_raise(&m->leases, &g->lease, c->version);
@@ -195,6 +235,8 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_dirty_chunk(m, c);
     g->ticket = c->motion->ticket;
     g->at = m->now;
+    note(m, c, lh_m_holder(c), LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED,
+        "a new version for its holder");
 }
 
 void lh_m_send_recall(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
@@ -236,7 +278,13 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
     m->counts.recalls++;
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
         c->id, c->file->path, c->version, lh_m_holder(c)->id);
+    note(m, c, lh_m_holder(c), LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, NULL);
     lh_m_push(m, c);
+}
+
+void lh_m_note_confirmed(struct lh_master *m, struct lh_m_chunk *c)
+{
+    note(m, c, lh_m_holder(c), LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONFIRMED, NULL);
 }
 
 /* ---- What the lease service reports. */
@@ -253,6 +301,15 @@ static struct lh_lease *find(void *core, uint64_t chunk, const struct lh_lessee 
 static void touch(void *core, struct lh_lease *lease)
 {
     lh_m_touch(core, lh_m_leased_motion(lease)->chunk->file);
+}
+
+static void continued(void *core, struct lh_lease *lease)
+{
+    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+
+    note(core, c, lh_m_lessee_server(lease->holder), LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED,
+        NULL);
+    touch(core, lease);
 }
 
 static void disowned(void *core, struct lh_lease *lease)
@@ -278,6 +335,20 @@ static bool handed_over(const struct lh_m_chunk *c, const struct lh_lease_past *
     return true;
 }
 
+static void note_over(struct lh_master *m, struct lh_m_chunk *c, const struct lh_lease_past *past)
+{
+    const struct lh_m_server *s = lh_m_lessee_server(past->holder);
+    bool expired = past->end == LH_LEASE_EXPIRED || past->end == LH_LEASE_WAITED;
+    bool released = past->end == LH_LEASE_RELEASED;
+
+    note_extensions(m, c, s);
+    note(m, c, s,
+        expired    ? LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED
+        : released ? LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED
+                   : LEASEHOLD__LEASE_EVENT_KIND__LEASE_ENDED,
+        expired || released ? NULL : past->why);
+}
+
 static void over(void *core, struct lh_lease *lease, const struct lh_lease_past *past)
 {
     struct lh_master *m = core;
@@ -289,6 +360,7 @@ static void over(void *core, struct lh_lease *lease, const struct lh_lease_past 
     m->counts.expiries += past->end == LH_LEASE_EXPIRED;
     m->counts.unshown += past->end == LH_LEASE_UNSHOWN;
     m->counts.differences += past->end == LH_LEASE_DIFFERED;
+    note_over(m, c, past);
     RB_REMOVE(lh_m_leased, &m->leased, lh_m_move(m, c));
     if (!c->sealed)
         lh_m_dirty_chunk(m, c);
@@ -307,7 +379,7 @@ static void over(void *core, struct lh_lease *lease, const struct lh_lease_past 
 
 const struct lh_lease_owner lh_m_chunk_leases = {
     .find = find,
-    .continued = touch,
+    .continued = continued,
     .disowned = disowned,
     .lost_session = touch,
     .over = over,

@@ -70,6 +70,8 @@ void lh_m_lock_cut(
 
     if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
         return;
+    lh_m_note_lock(
+        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CANCELLED, info.version, "by an operator");
     if (LH_PLANTED("cancel-frees-at-once")) {
         int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
         LH_ASSERT(freed == LH_OK);

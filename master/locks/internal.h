@@ -30,6 +30,7 @@ struct lh_m_claim {
     bool queued; /* WAITS, and its program is not parked */
     bool kept;   /* in a showing: it was shown */
     bool recalled, refused;
+    bool noted; /* WAITS: among the events */
     uint16_t info_size;
     uint8_t info[];
 };
@@ -110,6 +111,9 @@ void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n);
 
 /* The next token (NL-2); 0: there is none left in this reign. */
 uint64_t lh_m_token(struct lh_master *m);
+/* For those who look at its events. `why` is static, or NULL; `token` 0: as before. */
+void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p,
+    Leasehold__LeaseEventKind kind, uint64_t token, const char *why);
 /* The engine's lease of the name is gone: what is counted and remembered of it goes, too. `how`,
  * and with which token, watchers hear; 0: that is not known. */
 void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,

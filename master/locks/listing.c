@@ -1,4 +1,5 @@
 /* What a person may look at: names, who holds them, who waits, and why. */
+#include "lease/term.h"
 #include "master/locks/internal.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"
@@ -95,6 +96,16 @@ static void say_lock(const struct lh_master *m, struct view *v)
 
 /* ---- Views. */
 
+/* TIME-4: the holder counts from when it sent its last heartbeat, which was not later than this. */
+static uint64_t holder_left_ms(
+    const struct lh_master *m, const struct lh_m_program *p, struct lh_instant end)
+{
+    struct lh_instant own = lh_instant_add(p->session.lessee.received_at,
+        lh_term_for_holder(p->session.lessee.term, m->config.drift_ppm));
+
+    return lh_duration_ms(lh_instant_until(m->now, lh_instant_before(own, end) ? own : end));
+}
+
 static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
 {
     struct view *v = arg;
@@ -115,6 +126,7 @@ static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_pro
                                            : LEASEHOLD__LOCK_MODE__EXCLUSIVE;
     h->token = info.version;
     h->left_ms = lh_duration_ms(lh_instant_until(m->now, info.end));
+    h->holder_left_ms = holder_left_ms(m, p, info.end);
     h->cut = info.own_end.ns != UINT64_MAX;
     h->held_ms = ms_since(m, (struct lh_instant){n->held_since * UINT64_C(1000000000)});
     if (c == NULL || c->state != LH_M_CLAIM_HELD)

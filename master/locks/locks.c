@@ -1,4 +1,5 @@
 /* Grants and ends of locks (NL-1, NL-2). */
+#include "lease/term.h"
 #include "master/locks/internal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/answers.h"
@@ -45,6 +46,23 @@ bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program
            lh_m_session_reachable(m, &p->session);
 }
 
+void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p,
+    Leasehold__LeaseEventKind kind, uint64_t token, const char *why)
+{
+    struct lh_m_event event = {
+        .subject = lh_m_event_of_name(n->text),
+        .kind = kind,
+        .version = token,
+        .left_ms = lh_m_event_left(
+            m, lh_term_grantor_end(p->session.lessee.received_at, p->session.lessee.term)),
+        .why = why,
+        .of_session = true,
+    };
+
+    memcpy(event.session, p->id, sizeof event.session);
+    lh_m_note(m, &event);
+}
+
 /* ---- Ends. */
 
 void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
@@ -72,6 +90,8 @@ static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
     LH_ASSERT(n != NULL);
     LH_MARK("lock-ran-out");
     m->counts.locks_expired++;
+    lh_m_note_lock(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED, 0,
+        lh_m_lessee_program(lessee)->closed ? "its session was closed" : NULL);
     lh_m_lock_gone(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, 0);
 }
 
@@ -93,6 +113,8 @@ void lh_m_lock_release(
         return;
     }
     m->counts.locks_released++;
+    if (n->noted)
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, release->token, NULL);
     lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_RELEASED, release->token);
 }
 
@@ -103,6 +125,8 @@ void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id
     if (c == NULL)
         return; /* it was granted, and that is on its way: the program gives it back then */
     struct lh_m_name *n = c->locking->name;
+    if (c->noted)
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, NULL);
     lh_m_claim_free(m, c);
     lh_m_lock_touch(m, n);
 }
@@ -114,6 +138,9 @@ void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
     while ((c = RB_ROOT(&p->requests)) != NULL) {
         struct lh_m_name *n = c->locking->name;
         LH_MARK("waiting-session-over");
+        if (c->noted)
+            lh_m_note_lock(
+                m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, "its session is over");
         lh_m_claim_free(m, c);
         lh_m_lock_touch(m, n);
     }
@@ -170,8 +197,15 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         lh_light_grant(&m->leases, &p->session.lessee, lh_m_lock_key(n), token,
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
+    /* What was noted of a request that waited goes on; who shares a lock does not hide another. */
+    bool waited = c != NULL && c->state == LH_M_CLAIM_WAITS;
+    bool noted = waited ? c->noted : lh_m_note_due(m, p);
+    n->noted = noted || (tenure != 0 && n->noted);
     lh_m_lock_taken(m, n, p, c, token);
     m->counts.locks_granted++;
+    if (noted)
+        lh_m_note_lock(
+            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
     lh_m_say_granted(m, p, id, token);
     return true;
 }
@@ -274,6 +308,10 @@ static void wait_for(
 
     lh_m_claim_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
     m->counts.locks_queued++;
+    c->noted = lh_m_note_due(m, p);
+    if (c->noted)
+        lh_m_note_lock(
+            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0, c->shared ? "shared" : NULL);
     lh_m_say_queued(m, p, a->id, c->number, c->locking->waiting - 1);
 }
 

@@ -45,6 +45,8 @@ static void ask(struct lh_master *m, struct lh_m_locking *g, struct lh_m_claim *
     c->refused = false;
     c->recalled_at = g->recalled_at = m->now;
     m->counts.locks_recalled++;
+    lh_m_note_lock(
+        m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token, NULL);
     lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
 }
 
@@ -115,6 +117,10 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
         return;
     }
     c = lh_m_claim_of(n, p);
+    lh_m_note_lock(m, n, p,
+        yield->refuse ? LEASEHOLD__LEASE_EVENT_KIND__LEASE_KEPT
+                      : LEASEHOLD__LEASE_EVENT_KIND__LEASE_YIELDED,
+        yield->token, NULL);
     if (yield->refuse) {
         if (c != NULL)
             c->refused = true;

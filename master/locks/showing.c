@@ -40,6 +40,8 @@ static bool overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_prog
     int error = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
     LH_ASSERT(error == LH_OK);
     lh_m_say_demand(m, p, n, info.version, true, 0, "another session has a later lock on the name");
+    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_ENDED, info.version,
+        "another session has a later lock on the name");
     lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
     return true;
 }
@@ -78,6 +80,8 @@ static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__S
     if (shared || lock->recallable || lock->info.len > 0)
         c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
     LH_MARK("lock-continued-after-restart");
+    lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED, lock->token, NULL);
+    n->noted = true;
     lh_m_lock_taken(s->m, n, s->p, c, lock->token);
     return true;
 }
@@ -164,8 +168,11 @@ static void free_unshown(struct showing *s)
     for (size_t i = 0; i < count; i += 2) {
         struct lh_m_name *n = lh_m_name_by_number(s->m, ids[i]);
         LH_MARK("unshown-lock-freed");
-        if (lh_light_release(&s->m->leases, lessee, lh_m_lock_key(n), ids[i + 1]) == LH_OK)
-            lh_m_lock_gone(s->m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, ids[i + 1]);
+        if (lh_light_release(&s->m->leases, lessee, lh_m_lock_key(n), ids[i + 1]) != LH_OK)
+            continue;
+        lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_ENDED, ids[i + 1],
+            "its holder does not show it");
+        lh_m_lock_gone(s->m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, ids[i + 1]);
     }
     free(ids);
 }
@@ -232,6 +239,7 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
     LH_MARK("request-shown-again");
     struct lh_m_claim *c = lh_m_claim_new(
         m, n, s->p, a->mode == LEASEHOLD__LOCK_MODE__SHARED, a->slots, a->recallable, &a->info);
+    c->noted = lh_m_note_due(m, s->p);
     lh_m_claim_waits(m, c, a->id,
         was_given(m, a->queued) ? a->queued : m->term << REIGN_SHIFT | ++m->locks.queued);
     if (c->number != a->queued)

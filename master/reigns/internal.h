@@ -237,7 +237,7 @@ struct lh_reigns {
     char *out_of_use; /* why no master may act, by the head; NULL: one may */
 
     struct lh_r_record {
-        char *id, *address;
+        char *id, *address, *page;
         uint64_t start;
     } * records;
     size_t record_count;

@@ -56,6 +56,7 @@ struct lh_reigns *lh_reigns_create(const struct lh_reign_config *config)
     lh_reign_config_fill(&r->config);
     r->config.id = lh_strdup(config->id);
     r->config.address = lh_strdup(config->address);
+    r->config.page = lh_strdup(config->page == NULL ? "" : config->page);
     r->config.prefix = lh_strdup(config->prefix);
     r->config.user = config->user == NULL ? NULL : lh_strdup(config->user);
     r->config.password = lh_strdup(config->password == NULL ? "" : config->password);
@@ -99,6 +100,7 @@ void lh_reigns_destroy(struct lh_reigns *r)
     lh_effects_deinit(&r->inner);
     free((char *)(uintptr_t)r->config.id);
     free((char *)(uintptr_t)r->config.address);
+    free((char *)(uintptr_t)r->config.page);
     free((char *)(uintptr_t)r->config.prefix);
     free((char *)(uintptr_t)r->config.user);
     free((char *)(uintptr_t)r->config.password);

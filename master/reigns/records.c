@@ -17,6 +17,7 @@ static void put_record(struct lh_reigns *r)
     record.master_id = (char *)(uintptr_t)r->config.id;
     record.address = (char *)(uintptr_t)r->config.address;
     record.start = r->process;
+    record.page = (char *)(uintptr_t)r->config.page;
     struct lh_r_bytes value = lh_r_pack(&record.base);
     name.data = lh_realloc_array(name.data, name.size + id, 1);
     memcpy(name.data + name.size, r->config.id, id);
@@ -67,6 +68,7 @@ void lh_r_records_clear(struct lh_reigns *r)
     for (size_t i = 0; i < r->record_count; i++) {
         free(r->records[i].id);
         free(r->records[i].address);
+        free(r->records[i].page);
     }
     free(r->records);
     r->records = NULL;
@@ -111,8 +113,8 @@ void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *
             leasehold_stored__master_record__unpack(NULL, value->len, value->data);
         if (record == NULL)
             continue;
-        r->records[r->record_count++] = (struct lh_r_record){
-            lh_strdup(record->master_id), lh_strdup(record->address), record->start};
+        r->records[r->record_count++] = (struct lh_r_record){lh_strdup(record->master_id),
+            lh_strdup(record->address), lh_strdup(record->page), record->start};
         leasehold_stored__master_record__free_unpacked(record, NULL);
     }
     lh_r_records_know(r);
@@ -174,6 +176,7 @@ void lh_r_answer_masters(struct lh_reigns *r, uint64_t link)
         leasehold__master_info__init(&infos[i]);
         infos[i].master_id = r->records[i].id;
         infos[i].address = r->records[i].address;
+        infos[i].page = r->records[i].page;
         pointers[i] = &infos[i];
     }
     reply.n_masters = r->record_count;

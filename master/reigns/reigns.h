@@ -75,6 +75,7 @@ struct lh_reign_config {
     struct lh_master_config master;
     const char *id;                           /* of this master; no two have the same */
     const char *address;                      /* where others call it */
+    const char *page;                         /* its page, for browsers; NULL: it has none */
     const char *prefix;                       /* of all keys in etcd; ends in '/' */
     const char *members[LH_ETCD_MEMBERS_MAX]; /* addresses of etcd's members */
     uint32_t member_count;                    /* at least 1 */

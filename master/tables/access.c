@@ -24,6 +24,19 @@ static int said(struct lh_master *m, int error, const char *text)
     return error;
 }
 
+/* A value goes with a session of whoever puts it (ACC-4). If there is no such session, the change
+ * is refused in its turn. */
+static int attaches(
+    struct lh_master *m, const char *identity, const Leasehold__ChangeRequest *change, char *text)
+{
+    const struct lh_m_program *p = change->attach.len == LH_M_SESSION_ID_BYTES
+                                       ? lh_m_program_find(m, change->attach.data)
+                                       : NULL;
+
+    return p == NULL || p->identity == NULL ? LH_OK
+                                            : lh_m_access_session(m, identity, p->identity, text);
+}
+
 int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method method,
     const void *request, char *text)
 {
@@ -32,7 +45,11 @@ int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method m
 
     if (LH_PLANTED("method-without-its-right"))
         return LH_OK;
-    return said(m, lh_access_call(m->config.access, identity, method, request, &paths, text), text);
+    int error =
+        said(m, lh_access_call(m->config.access, identity, method, request, &paths, text), text);
+    if (error == LH_OK && method == LH_METHOD_CHANGE && request != NULL)
+        error = attaches(m, identity, request, text);
+    return error;
 }
 
 int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right right,

@@ -21,6 +21,19 @@ static struct lh_m_value_change *make(uint64_t revision, const char *name)
     return c;
 }
 
+static void note(struct lh_master *m, const struct lh_m_value_change *c)
+{
+    const struct lh_m_event event = {
+        .subject = lh_m_event_of_name(c->name),
+        .kind = c->removed ? LEASEHOLD__LEASE_EVENT_KIND__VALUE_REMOVED
+                           : LEASEHOLD__LEASE_EVENT_KIND__VALUE_CHANGED,
+        .version = c->revision,
+        .why = c->attached ? "attached to a session" : NULL,
+    };
+
+    lh_m_note(m, &event);
+}
+
 static void enter(struct lh_master *m, struct lh_m_value_change *c)
 {
     lh_idmap_add(&m->history.changes, c);
@@ -132,6 +145,7 @@ uint64_t lh_m_value_put(struct lh_master *m, struct lh_m_name *name, struct lh_b
     c->attached = v->attached;
     memcpy(c->session, v->session, sizeof c->session);
     enter(m, c);
+    note(m, c);
     lh_m_dirty_change(m, c);
     return c->revision;
 }
@@ -143,6 +157,7 @@ uint64_t lh_m_value_remove(struct lh_master *m, struct lh_m_name *name)
     drop(m, name->more->value);
     c->removed = true;
     enter(m, c);
+    note(m, c);
     lh_m_dirty_change(m, c);
     return c->revision;
 }

@@ -16,6 +16,7 @@ struct lh_m_locks {
     struct lh_timer work_timer;          /* the rest of `work` */
     const struct lh_m_name *in_hand;     /* it is not freed now */
     size_t held, waiting;                /* locks, and requests that wait */
+    uint64_t unnoted;                    /* requests that are not among the events (events.h) */
     struct lh_m_cancel *cancels;         /* hash, by link */
     struct lh_m_lock_watching *watching; /* NULL: nobody watches locks */
 };

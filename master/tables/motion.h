@@ -31,6 +31,8 @@ struct lh_m_grant {
     uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
     struct lh_instant at; /* when this master gave the newest version; zero: it did not */
     uint64_t appends;
+    uint32_t extensions; /* since the newest version was given */
+    struct lh_instant extended_at;
     struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
     struct lh_m_server *last_primary;
     struct lh_instant retry_at;   /* no grant to `avoid` before this */

@@ -44,7 +44,8 @@ struct lh_m_name {
     const struct lh_m_name_more *more; /* lh_m_name_nothing: nothing of it */
     uint32_t number;                   /* in `m->names.by_number`: the id of its leases */
     uint32_t leases;                   /* of the engine's, of both kinds */
-    uint32_t caches;                   /* of these, on the value */
+    uint32_t caches : 31;              /* of these, on the value */
+    uint32_t noted : 1;                /* its lock's grant is among the events */
     uint32_t held_since;               /* an exclusive lock without a claim: seconds of the clock */
     char text[];
 };

@@ -109,6 +109,7 @@ void lh_m_program_over(struct lh_master *m, struct lh_m_program *p)
     p->over = true;
     p->back = false;
     m->programs.over++;
+    lh_m_note_over(m, p);
     lh_m_dirty_program(m, p);
 }
 

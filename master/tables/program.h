@@ -32,6 +32,9 @@ struct lh_m_program {
 
     /* Leases that the engine has, of each kind. */
     size_t locks, caches;
+    struct {
+        uint32_t second, left;
+    } noted; /* how many more of its requests in that second are (lh_m_note_due()) */
     RB_HEAD(lh_m_claims, lh_m_claim) requests; /* that wait, by their ids */
     size_t request_count;
     bool parked;                       /* they are in no queue: nothing can be granted to it now */

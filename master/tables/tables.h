@@ -20,6 +20,7 @@
 #include "master/tables/commit.h"
 #include "master/tables/copy.h"
 #include "master/tables/counts.h"
+#include "master/tables/events.h"
 #include "master/tables/extra.h"
 #include "master/tables/file.h"
 #include "master/tables/history.h"
@@ -71,6 +72,7 @@ struct lh_master {
     struct lh_m_pendings pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
+    struct lh_m_events events;
     struct lh_access_log refusals;
     struct lh_capability_issuer issuer;
 

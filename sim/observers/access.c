@@ -18,6 +18,7 @@ static bool reads(enum lh_method method)
     case LH_METHOD_LIST_SERVERS:
     case LH_METHOD_EXPLAIN:
     case LH_METHOD_LIST_CHUNKS:
+    case LH_METHOD_LIST_EVENTS:
     case LH_METHOD_GARBAGE:
     case LH_METHOD_MASTERS:
     case LH_METHOD_LEASE_SESSION:

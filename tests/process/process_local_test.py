@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 import process_cluster
 from process_cluster import PATIENCE_S, binary, free_ports, wait_for
@@ -19,7 +20,7 @@ class LocalTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
         self.addCleanup(self.folder.cleanup)
-        self.port = free_ports(0, 1, 2, 101, 102, 103, 201, 301)
+        self.port = free_ports(0, 1, 2, 80, 81, 82, 101, 102, 103, 201, 301)
         programs = {os.path.dirname(binary(name))
                     for name in ("leasehold-master", "leasehold-chunkserver")}
         self.environment = dict(os.environ, TMPDIR=self.folder.name,
@@ -59,6 +60,9 @@ class LocalTest(unittest.TestCase):
         self.assertEqual(set(pids), {"master", "cs1", "cs2"})
         self.command("append", "--create", "/hello", stdin=b"one\ntwo\n")
         self.assertEqual(self.command("cat", "/hello"), b"one\ntwo\n")
+        page = next(m.group(1) for line in self.output if (m := re.match(r"\s+page (\S+)", line)))
+        with urllib.request.urlopen(page + "api/file?path=/hello", timeout=PATIENCE_S) as reply:
+            self.assertEqual(json.load(reply)["info"]["path"], "/hello")
         self.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.process.wait(PATIENCE_S), 0, self.output)
         self.assert_gone(pids)

@@ -3,13 +3,14 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 
 import grpc
 
 import process_cluster
-from process_cluster import CALM, binary
+from process_cluster import CALM, Writer, binary
 from process_masters import SCHEMA
 from process_tls_test import TlsTest, secure
 from process_wire import Channel, load_schema
@@ -220,6 +221,50 @@ class RolesTest(TlsTest):
                                  server.log_text() + self.cluster.master.log_text())
         process_cluster.wait_for("the end of its session", lambda: "cs1" not in [
             s["server_id"] for s in self.cluster.json("servers")["servers"] if s["live"]])
+
+    def says_now(self, table, said):
+        """All nodes read that table; each logs that."""
+        with open(os.path.join(self.folder, "roles"), "w", encoding="utf-8") as file:
+            file.write(table)
+        for node in self.cluster.nodes():
+            before = node.log_text().count(said)
+            node.process.send_signal(signal.SIGHUP)
+            process_cluster.wait_for(f"{node.name} to say: {said}", lambda n=node, b=before:
+                                     n.log_text().count(said) > b)
+
+    def test_a_table_that_changes_counts_at_once(self):
+        first = ("leasehold://writer/ingest writer /logs/\n"
+                 "leasehold://writer/other writer /logs/\n")
+        self.start_with(first)
+        self.allowed("admin/test", "create", "/logs/a", "/logs/b")
+        for number, who in enumerate(("writer/ingest", "writer/other")):
+            self.cluster.environment = lambda w=who: self.as_role(w)
+            self.writers.append(Writer(self.cluster, "/logs/" + "ab"[number], number))
+        ingest, other = self.writers
+        watch = subprocess.Popen([binary("leasehold"), "watch", "/logs/"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 env=self.as_role("writer/ingest"))
+        self.addCleanup(watch.kill)
+        self.await_progress(100)
+        # A mistake: nothing changes.
+        self.says_now("leasehold://writer/ingest wirter\n", "none was taken up")
+        self.assertIn("line 1: the role is none of", self.cluster.master.log_text())
+        self.await_progress(100)
+        # One loses everything, in the middle of its streams. The other one's line is as before.
+        self.says_now(first.replace("ingest writer /logs/", "ingest none"), "from now on")
+        self.assertNotEqual(ingest.process.wait(process_cluster.PATIENCE_S), 0)
+        self.assertIn("leasehold://writer/ingest has the role none", ingest.errors())
+        _, error = watch.communicate(timeout=process_cluster.PATIENCE_S)
+        self.assertIn("leasehold://writer/ingest has the role none", error.decode())
+        ingest.kill()
+        self.writers = [other]
+        self.await_progress(100)
+        self.denied("writer/ingest", "ls", "/logs/", saying="has the role none")
+        self.finish_writers()
+        self.assertEqual(other.errors(), "")
+        # And gets it back.
+        self.says_now(first, "from now on")
+        self.allowed("writer/ingest", "append", "/logs/a", stdin=b"again\n")
 
     def test_mistakes_in_the_table_are_said_at_the_start(self):
         roles = os.path.join(self.folder, "roles")

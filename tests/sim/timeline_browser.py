@@ -29,7 +29,7 @@ def find_browser():
 class Page:
     """One page. What its scripts complain about is collected in `errors`."""
 
-    def __init__(self, path, width=1600, height=900, dark=False):
+    def __init__(self, path, width=1600, height=900, dark=False, ready="!!window.timeline"):
         self.errors = []
         self.next_id = 0
         self.events = []
@@ -92,7 +92,7 @@ class Page:
             ],
         )
         self.call("Page.navigate", url=path if "://" in path else "file://" + path)
-        self.wait_for("document.readyState === 'complete' && !!window.timeline")
+        self.wait_for("document.readyState === 'complete' && " + ready)
 
     def close(self):
         try:
@@ -174,6 +174,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
         self.settle()
 
-    def screenshot(self):
-        """A PNG's bytes."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+    def screenshot(self, whole=False):
+        """A PNG's bytes; `whole`: also of what is below the window's end."""
+        return base64.b64decode(self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])

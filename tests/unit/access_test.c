@@ -331,6 +331,47 @@ static void what_is_wrong_with_a_table_is_said(void **state)
     table_is_wrong("CN=x reader\nCN=y reader\nCN=x writer\n", "CN=x has two lines");
 }
 
+static bool same_in(const char *lines, const char *identity)
+{
+    struct lh_access *other = NULL;
+    char why[256];
+
+    assert_int_equal(lh_access_parse(lines, strlen(lines), &other, why, sizeof why), LH_OK);
+    bool same = lh_access_same(table, other, identity);
+    lh_access_free(other);
+    return same;
+}
+
+static void two_tables_are_compared_for_one_identity(void **state)
+{
+    (void)state;
+    read_table("CN=a writer /x/ /y/\nCN=b reader\n");
+    assert_true(same_in("CN=c admin\nCN=a writer /x/ /y/ # moved\n", "CN=a"));
+    assert_true(same_in("", "CN=nobody"));
+    assert_false(same_in("CN=a writer /x/ /y/\n", "CN=b"));
+    assert_false(same_in("CN=nobody none\n", "CN=nobody"));
+    assert_false(same_in("CN=a reader /x/ /y/\n", "CN=a"));
+    assert_false(same_in("CN=a writer /x/\n", "CN=a"));
+    assert_false(same_in("CN=a writer /x/ /z/\n", "CN=a"));
+}
+
+static void a_table_that_is_swapped_counts_from_the_next_call(void **state)
+{
+    const char *lines = "CN=a reader\n";
+    struct lh_access *other = NULL;
+    char why[256];
+
+    (void)state;
+    read_table("CN=a writer\n");
+    assert_true(may("CN=a", LH_METHOD_APPEND));
+    assert_int_equal(lh_access_parse(lines, strlen(lines), &other, why, sizeof why), LH_OK);
+    lh_access_swap(table, other);
+    assert_false(may("CN=a", LH_METHOD_APPEND));
+    assert_true(may("CN=a", LH_METHOD_READ));
+    lh_access_free(other); /* what was said before */
+    assert_true(may("CN=a", LH_METHOD_READ));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +389,8 @@ int main(void)
         STORY(a_number_hides_no_path),
         STORY(a_table_has_comments_quotes_and_empty_lines),
         STORY(what_is_wrong_with_a_table_is_said),
+        STORY(two_tables_are_compared_for_one_identity),
+        STORY(a_table_that_is_swapped_counts_from_the_next_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

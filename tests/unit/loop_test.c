@@ -512,6 +512,86 @@ static void a_server_that_goes_away_ends_its_links(void **state)
     toy_end(&client);
 }
 
+/* Counts Append links that open and end; a Stat is kept until the loop stops. */
+static void serve_waiting(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_LINK_OPENED && in->method == LH_METHOD_STAT)
+        sem_post(&toy->done);
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_APPEND) {
+        Leasehold__AppendAnswer r = LEASEHOLD__APPEND_ANSWER__INIT;
+        answer_number(fx, in->link, r, false);
+        toy->next_link = in->link;
+    } else if (in->kind == LH_IN_LINK_CLOSED && in->method == LH_METHOD_APPEND) {
+        toy->last_error = in->error;
+        assert_int_equal(in->link, toy->next_link);
+        sem_post(&toy->done);
+    } else if (in->kind == LH_IN_LINK_CLOSED) {
+        atomic_fetch_add(&toy->errors, 1);
+    } else if (in->kind == LH_IN_STOP) {
+        lh_fx_stopped(fx, LH_OK);
+    }
+}
+
+/* The first call opens an Append stream, which says when it is answered and when it ends, and with
+ * which words; the second one a Stat. */
+static void stay_connected(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_CALL && toy->next_link == 1) {
+        lh_fx_open(fx, toy->next_link, LH_METHOD_APPEND, toy->peer, LH_DURATION_FOREVER);
+        send_number(fx, toy->next_link++, 1, NULL);
+    } else if (in->kind == LH_IN_CALL) {
+        Leasehold__StatRequest q = LEASEHOLD__STAT_REQUEST__INIT;
+        lh_fx_open(fx, toy->next_link, LH_METHOD_STAT, toy->peer, LH_DURATION_FOREVER);
+        lh_fx_send(fx, toy->next_link++, &q.base, NULL);
+    } else if (in->kind == LH_IN_MESSAGE) {
+        sem_post(&toy->done);
+    } else if (in->kind == LH_IN_LINK_CLOSED && in->method == LH_METHOD_APPEND) {
+        toy->last_error = in->error;
+        (void)snprintf(toy->last_text, sizeof toy->last_text, "%s", in->text);
+        sem_post(&toy->done);
+    } else if (in->kind == LH_IN_STOP) {
+        lh_fx_stopped(fx, LH_OK);
+    }
+}
+
+static bool answer_of(void *arg, const char *identity)
+{
+    assert_string_equal(identity, ""); /* nobody has a certificate here */
+    return *(const bool *)arg;
+}
+
+static void streams_whose_peers_have_other_rights_end_and_calls_go_on(void **state)
+{
+    struct toy server = {0}, client = {0};
+    struct lh_loop_config config = {.listen = "127.0.0.1:0", .threads = 2};
+    char address[64];
+    bool over = false;
+
+    (void)state;
+    toy_begin(&server, serve_waiting, &config);
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_loop_port(server.loop));
+    client.peer = address;
+    config.listen = NULL;
+    toy_begin(&client, stay_connected, &config);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&client.done);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&server.done);
+
+    lh_loop_end_streams(server.loop, answer_of, &over, "not said");
+    over = true;
+    lh_loop_end_streams(server.loop, answer_of, &over, "other rights");
+
+    sem_wait(&client.done);
+    sem_wait(&server.done);
+    assert_int_equal(client.last_error, LH_ERR_UNAVAILABLE);
+    assert_string_equal(client.last_text, "other rights");
+    assert_int_equal(server.last_error, LH_ERR_UNAVAILABLE);
+    assert_int_equal(atomic_load(&server.errors), 0);
+    toy_end(&client);
+    toy_end(&server);
+}
+
 /* Holds each Append link when it opens; a call releases it. */
 static void hold_until_called(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
 {
@@ -976,6 +1056,7 @@ int main(void)
         cmocka_unit_test(a_unary_call_is_answered_and_then_ends_normally),
         cmocka_unit_test(an_address_that_nobody_listens_on_is_unavailable),
         cmocka_unit_test(a_server_that_goes_away_ends_its_links),
+        cmocka_unit_test(streams_whose_peers_have_other_rights_end_and_calls_go_on),
         cmocka_unit_test(a_held_link_is_read_no_further),
         cmocka_unit_test(a_message_that_is_none_ends_the_link_by_name),
         cmocka_unit_test(large_messages_travel_in_pieces_and_arrive_whole),

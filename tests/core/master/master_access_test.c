@@ -153,6 +153,26 @@ static void a_session_is_used_by_whoever_opened_it(void **state)
     assert_non_null(shows(&one));
 }
 
+static int attached_to(struct prog *p, const char *name)
+{
+    Leasehold__ChangeRequest r = change_to(name, "1");
+
+    r.attach = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};
+    uint64_t change = begin_change(&r);
+    const Leasehold__ChangeReply *reply = change_reply(change);
+    return reply == NULL ? world_end(&w, change) : lh_error_from_wire(reply->error);
+}
+
+static void a_value_goes_with_a_session_of_whoever_puts_it(void **state)
+{
+    (void)state;
+    speaks(INGEST);
+    comes(&one);
+    assert_int_equal(attached_to(&one, "/a"), LH_OK);
+    speaks(OTHER);
+    assert_int_equal(attached_to(&one, "/b"), LH_ERR_PERMISSION);
+}
+
 /* It asked while it had no stream: what it asked for is refused alone. */
 static void a_request_that_is_shown_is_refused_as_if_it_were_asked(void **state)
 {
@@ -203,6 +223,7 @@ int main(void)
         STORY(a_program_is_refused_what_it_does_not_reach_and_keeps_its_session),
         STORY(a_reader_caches_and_does_not_lock),
         STORY(a_session_is_used_by_whoever_opened_it),
+        STORY(a_value_goes_with_a_session_of_whoever_puts_it),
         STORY(a_request_that_is_shown_is_refused_as_if_it_were_asked),
         STORY(what_is_shown_is_looked_at_too),
     };

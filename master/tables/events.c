@@ -1,0 +1,147 @@
+#include "master/tables/events.h"
+
+#include "master/tables/tables.h"
+
+#include <stdlib.h>
+
+#define OF_NAMES (UINT64_C(1) << 63)
+
+static uint64_t mixed(uint64_t x)
+{
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
+}
+
+uint64_t lh_m_event_of_chunk(uint64_t chunk)
+{
+    return mixed(chunk) & ~OF_NAMES;
+}
+
+uint64_t lh_m_event_of_name(const char *name)
+{
+    size_t size = strlen(name);
+    uint64_t digest = mixed(size + 1), word;
+
+    for (; size >= sizeof word; size -= sizeof word, name += sizeof word) {
+        memcpy(&word, name, sizeof word);
+        digest = mixed(digest ^ word);
+    }
+    word = 0;
+    memcpy(&word, name, size);
+    return mixed(digest ^ word) | OF_NAMES;
+}
+
+void lh_m_note(struct lh_master *m, const struct lh_m_event *event)
+{
+    struct lh_m_events *e = &m->events;
+
+    if (e->items == NULL)
+        e->items = lh_alloc_array(m->config.events_max, sizeof *e->items);
+    struct lh_m_event *to = &e->items[e->next];
+    *to = *event;
+    if (to->at.ns == 0)
+        to->at = m->now;
+    e->count++;
+    if (++e->next == m->config.events_max)
+        e->next = 0;
+}
+
+bool lh_m_note_due(struct lh_master *m, struct lh_m_program *p)
+{
+    uint32_t second = (uint32_t)(m->now.ns >> 30) + 1; /* about */
+
+    if (p->noted.second != second) {
+        p->noted.second = second;
+        p->noted.left = m->config.events_session;
+    }
+    if (p->noted.left == 0) {
+        m->locks.unnoted++;
+        return false;
+    }
+    p->noted.left--;
+    return true;
+}
+
+uint32_t lh_m_event_left(const struct lh_master *m, struct lh_instant end)
+{
+    uint64_t ms = lh_duration_ms(lh_instant_until(m->now, end));
+
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+/* ---- Holders. */
+
+static void copy_title(char *to, const char *title)
+{
+    size_t size = strnlen(title, LH_M_TITLE_BYTES);
+
+    if (size == LH_M_TITLE_BYTES) {
+        size--;
+        while (size > 0 && ((uint8_t)title[size] & 0xc0) == 0x80)
+            size--; /* in the middle of a character */
+    }
+    memcpy(to, title, size);
+    to[size] = '\0';
+}
+
+void lh_m_note_over(struct lh_master *m, const struct lh_m_program *p)
+{
+    struct lh_m_events *e = &m->events;
+    size_t most = m->config.formers_max;
+
+    if (e->formers == NULL)
+        e->formers = lh_alloc_array(most, sizeof *e->formers);
+    struct lh_m_former *to = &e->formers[e->former_count++ % most];
+    memcpy(to->session, p->id, sizeof to->session);
+    copy_title(to->title, p->title);
+}
+
+static const char *title_of(const struct lh_master *m, const uint8_t *session)
+{
+    const struct lh_m_events *e = &m->events;
+    const struct lh_m_program *p = lh_m_program_find(m, session);
+    size_t most = m->config.formers_max;
+
+    if (p != NULL)
+        return p->title;
+    for (size_t i = 0; i < most && i < e->former_count; i++)
+        if (memcmp(e->formers[i].session, session, LH_M_SESSION_ID_BYTES) == 0)
+            return e->formers[i].title;
+    return "";
+}
+
+const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event *event)
+{
+    if (event->of_session)
+        return title_of(m, event->session);
+    return event->server == 0 ? "" : m->server_list[event->server - 1]->id;
+}
+
+/* ---- */
+
+const struct lh_m_event *lh_m_event_next(
+    const struct lh_master *m, uint64_t subject, size_t *cursor)
+{
+    const struct lh_m_events *e = &m->events;
+    size_t size = m->config.events_max;
+
+    while (*cursor < size && *cursor < e->count) {
+        size_t back = ++*cursor;
+        const struct lh_m_event *event =
+            &e->items[e->next >= back ? e->next - back : e->next + size - back];
+        if (event->subject == subject)
+            return event;
+    }
+    return NULL;
+}
+
+bool lh_m_events_forgotten(const struct lh_master *m)
+{
+    return m->events.count > m->config.events_max;
+}
+
+void lh_m_events_deinit(struct lh_master *m)
+{
+    free(m->events.items);
+    free(m->events.formers);
+}

@@ -1,0 +1,12 @@
+/* What accepting.c asks of the table of connections. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/* Admits an accepted connection, or closes it. */
+bool lh_connections_admit(int fd);
+
+/* There are no descriptors: with the one in reserve the connection is taken and closed, so that it
+ * does not wait for somebody who may never come. False: that does not help. */
+bool lh_connections_turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener);

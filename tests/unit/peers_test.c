@@ -1,0 +1,146 @@
+/* What one address has of a server, and what is seen of its calls in the frames that it sends. */
+#include "rpc/frames.h"
+#include "rpc/peers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+
+static struct lh_end end_of(const char *text)
+{
+    struct lh_end end;
+
+    assert_true(lh_end_of_text(text, &end));
+    return end;
+}
+
+static void ends_are_told_apart_by_address(void **state)
+{
+    struct lh_peers peers = {0};
+    char text[LH_PEER_TEXT_BYTES];
+    struct lh_end a = end_of("ipv4:10.0.0.1:4711"), b = end_of("ipv4:10.0.0.1:9");
+    struct lh_end c = end_of("ipv4:10.0.0.2:4711");
+
+    (void)state;
+    struct lh_peer *peer = lh_peer_take(&peers, a.ip, 1);
+    assert_ptr_equal(lh_peer_take(&peers, b.ip, 1), peer);
+    struct lh_peer *other = lh_peer_take(&peers, c.ip, 1);
+    assert_ptr_not_equal(other, peer);
+    lh_peer_print(peer, text);
+    assert_string_equal(text, "10.0.0.1");
+    lh_peer_give(&peers, peer, 1);
+    lh_peer_give(&peers, peer, 1);
+    lh_peer_give(&peers, other, 1);
+    assert_null(peers.all);
+}
+
+static void a_network_of_ipv6_is_one_peer(void **state)
+{
+    struct lh_peers peers = {0};
+    char text[LH_PEER_TEXT_BYTES];
+    struct lh_end a = end_of("ipv6:%5B2001:db8::1%5D:1"), b = end_of("ipv6:[2001:db8::ffff]:2");
+    struct lh_end c = end_of("ipv6:[2001:db8:0:1::1]:1");
+
+    (void)state;
+    struct lh_peer *peer = lh_peer_take(&peers, a.ip, 1);
+    assert_ptr_equal(lh_peer_take(&peers, b.ip, 1), peer);
+    assert_ptr_not_equal(lh_peer_take(&peers, c.ip, 1), peer);
+    lh_peer_print(peer, text);
+    assert_string_equal(text, "2001:db8::/64");
+    lh_peer_give(&peers, lh_peer_take(&peers, c.ip, 1), 1);
+    lh_peer_give(&peers, lh_peer_take(&peers, c.ip, 1), 1);
+}
+
+static void what_is_no_address_is_nobody(void **state)
+{
+    static const char *const texts[] = {"", "unix:/x", "ipv4:10.0.0:1", "ipv6:[x]:1",
+        "ipv4:", "ipv6:%5B0123456789012345678901234567890123456789012345678901234567890%5D:1"};
+    struct lh_end end;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        assert_false(lh_end_of_text(texts[i], &end));
+}
+
+static void connections_begin_at_a_rate(void **state)
+{
+    struct lh_peers peers = {0};
+    struct lh_end end = end_of("ipv4:10.0.0.1:1");
+    struct lh_peer *peer = lh_peer_take(&peers, end.ip, SECOND_NS);
+    unsigned begun = 0;
+
+    (void)state;
+    while (begun < 1000 && lh_peer_may_begin(peer, 10, SECOND_NS))
+        begun++;
+    assert_int_equal(begun, 21); /* those of two seconds, and one */
+    assert_false(lh_peer_may_begin(peer, 10, SECOND_NS + SECOND_NS / 20));
+    assert_true(lh_peer_may_begin(peer, 10, SECOND_NS + SECOND_NS / 10));
+    /* Who hangs up has begun them all the same. */
+    lh_peer_give(&peers, peer, SECOND_NS + SECOND_NS / 10);
+    assert_ptr_equal(lh_peer_take(&peers, end.ip, SECOND_NS + SECOND_NS / 10), peer);
+    assert_false(lh_peer_may_begin(peer, 10, SECOND_NS + SECOND_NS / 10));
+    assert_true(lh_peer_may_begin(peer, 0, SECOND_NS));
+    lh_peer_give(&peers, peer, 60 * SECOND_NS);
+    assert_null(peers.all);
+}
+
+static void calls_are_ahead_of_their_rate_for_a_while(void **state)
+{
+    struct lh_peers peers = {0};
+    struct lh_end end = end_of("ipv4:10.0.0.1:1");
+    struct lh_peer *peer = lh_peer_take(&peers, end.ip, SECOND_NS);
+
+    (void)state;
+    lh_peer_began(peer, 10, 1000, SECOND_NS);
+    assert_false(lh_peer_is_ahead(peer, SECOND_NS));
+    lh_peer_began(peer, 90, 1000, SECOND_NS);
+    assert_true(lh_peer_is_ahead(peer, SECOND_NS));
+    assert_true(lh_peer_is_ahead(peer, SECOND_NS + SECOND_NS / 20));
+    assert_false(lh_peer_is_ahead(peer, SECOND_NS + SECOND_NS / 10));
+    /* However many there were, not for longer than half a second. */
+    lh_peer_began(peer, 1000000, 1000, 2 * SECOND_NS);
+    assert_true(lh_peer_is_ahead(peer, 2 * SECOND_NS + SECOND_NS / 4));
+    assert_false(lh_peer_is_ahead(peer, 2 * SECOND_NS + SECOND_NS / 2));
+    lh_peer_give(&peers, peer, 60 * SECOND_NS);
+}
+
+static void frames_are_counted_however_they_are_cut(void **state)
+{
+    static const uint8_t bytes[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                   "\0\0\2\1\4\0\0\0\1xx"
+                                   "\0\0\4\3\0\0\0\0\1\0\0\0\10"
+                                   "\0\0\0\1\4\0\0\0\3";
+
+    (void)state;
+    for (size_t cut = 0; cut < sizeof bytes; cut++) {
+        struct lh_frames f = {0};
+        lh_frames_take(&f, bytes, cut);
+        lh_frames_take(&f, bytes + cut, sizeof bytes - 1 - cut);
+        assert_false(f.opaque);
+        assert_int_equal(f.begun, 2);
+        assert_int_equal(f.cancelled, 1);
+    }
+    struct lh_frames f = {0};
+    lh_frames_take(&f, (const uint8_t *)"\x16\3\1\1\3\3", 6);
+    assert_true(f.opaque);
+    assert_int_equal(f.begun + f.cancelled, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_are_told_apart_by_address),
+        cmocka_unit_test(a_network_of_ipv6_is_one_peer),
+        cmocka_unit_test(what_is_no_address_is_nobody),
+        cmocka_unit_test(connections_begin_at_a_rate),
+        cmocka_unit_test(calls_are_ahead_of_their_rate_for_a_while),
+        cmocka_unit_test(frames_are_counted_however_they_are_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
