@@ -83,6 +83,13 @@ until_so "a restart by the watchdog" was_restarted master
 has_journal master 'Watchdog timeout' || fail "it was not the watchdog"
 is cat "$(leasehold cat /hello)" world
 
+echo "Python"
+said=$(timeout 60 python3 -c 'import leasehold
+with leasehold.connect("127.0.0.1:7400") as cluster:
+    for record in cluster.read("/hello"):
+        print(record.data.decode())')
+is python3 "$said" world
+
 echo "a mistake in the config file"
 echo 'nonsense = 1' >>/etc/leasehold/chunkserver.conf
 systemctl restart leasehold-chunkserver && fail "it starts with a mistake"

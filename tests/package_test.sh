@@ -48,6 +48,12 @@ check_contents() {
     holds libleasehold0 "$lib/libleasehold.so.0" "$lib/libleasehold.so.0.1"
     holds libleasehold-dev /usr/include/leasehold.h /usr/include/leasehold_leases.h \
         "$lib/libleasehold.a" "$lib/libleasehold.so" "$lib/pkgconfig/leasehold.pc"
+    holds python3-leasehold /usr/lib/python3/dist-packages/leasehold/__init__.py \
+        /usr/lib/python3/dist-packages/leasehold/aio.py \
+        /usr/lib/python3/dist-packages/leasehold/py.typed \
+        '/usr/lib/python3/dist-packages/leasehold/_capi\.[^ ]*\.so'
+    has python3-leasehold "$(dpkg-deb --field "$work"/out/python3-leasehold_*.deb Depends)" \
+        'libleasehold0 (>= .*python3-cffi-backend\|python3-cffi-backend.*libleasehold0 (>= '
     # What others are built against: the library's own name for its symbols.
     has symbols "$(dpkg-deb --ctrl-tarfile "$work"/out/libleasehold0_*.deb | tar -xO ./symbols)" \
         'LEASEHOLD_0@LEASEHOLD_0 0.1\|(symver)LEASEHOLD_0 0.1'
@@ -82,6 +88,9 @@ END
     # shellcheck disable=SC2086
     gcc "$work/program.c" -o "$work/program" -I"$root/usr/include" -L"$root$lib" $flags
     has program "$(LD_LIBRARY_PATH=$root$lib "$work/program")" '^OK$'
+    has python3 "$(LD_LIBRARY_PATH=$root$lib PYTHONPATH=$root/usr/lib/python3/dist-packages \
+        /usr/bin/python3 -B -c 'import leasehold, leasehold.aio; print(leasehold.__file__)')" \
+        "^$root/usr/lib/python3/dist-packages/leasehold/"
 }
 
 # systemd reads the units as they are unpacked, where none of its own is.

@@ -233,6 +233,8 @@ static void heartbeat(struct lh_cs_session *s)
     hb.replicas = s->logs->replicas.count;
     hb.failing = s->disk.failing;
     hb.leases = &sum;
+    hb.batches_ordered = cs->counts.batches_ordered;
+    hb.bytes_ordered = cs->counts.bytes_ordered;
     lh_cs_copying_progress(s->serving, &hb);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
     m.heartbeat = &hb;

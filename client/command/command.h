@@ -82,6 +82,7 @@ struct lh_command {
     size_t count;
     bool no_json;              /* it has no --json */
     bool no_timeout;           /* --timeout has no default: 0 means without an end */
+    bool no_waiting;           /* it does not say on stderr which server is waited for */
     size_t args_min, args_max; /* of positional arguments */
 
     void *options; /* what the flags set; begins with a struct lh_command_common */
@@ -168,6 +169,7 @@ int lh_command_restore(int argc, char **argv);
 int lh_command_leases(int argc, char **argv);
 int lh_command_servers(int argc, char **argv);
 int lh_command_masters(int argc, char **argv);
+int lh_command_top(int argc, char **argv);
 int lh_command_drain(int argc, char **argv);
 int lh_command_undrain(int argc, char **argv);
 int lh_command_decommission(int argc, char **argv);

@@ -2,6 +2,7 @@
 #include "client/command/command.h"
 
 #include "client/command/json.h"
+#include "client/command/trouble.h"
 
 #include <inttypes.h>
 
@@ -20,15 +21,9 @@ static json_t *explanation_json(const struct lh_explanation *e)
 /* The verdict, before the reasons. */
 static void print_explanation(const struct lh_explanation *e)
 {
-    const struct lh_chunk_info *c = &e->chunk.info;
-    const char *verdict = e->writable ? "takes appends" : "takes no appends now";
-    if (e->has_chunk)
-        (void)printf("chunk %" PRIu64 " of %s%s, version %" PRIu64 ": %s\n", c->chunk,
-            lh_command_shown(e->info.path), e->info.trashed ? " (in the trash)" : "", c->version,
-            c->sealed ? "sealed, and will never change" : verdict);
-    else
-        (void)printf("%s%s, no chunk yet: %s\n", lh_command_shown(e->info.path),
-            e->info.trashed ? " (in the trash)" : "", verdict);
+    char verdict[LH_TROUBLE_VERDICT_BYTES];
+
+    (void)puts(lh_command_shown(lh_trouble_verdict(verdict, e)));
     for (size_t i = 0; i < e->sentence_count; i++)
         (void)printf("  %s\n", lh_command_shown(e->sentences[i]));
 }

@@ -121,6 +121,9 @@ json_t *lh_json_server(const struct lh_server_info *s)
     (void)json_object_set_new(json, "grace_left_ms", number(s->grace_left_ms));
     (void)json_object_set_new(json, "copies_in", number(s->copies_in));
     (void)json_object_set_new(json, "copies_out", number(s->copies_out));
+    (void)json_object_set_new(json, "batches_ordered", number(s->batches_ordered));
+    (void)json_object_set_new(json, "bytes_ordered", number(s->bytes_ordered));
+    (void)json_object_set_new(json, "ordered_ago_ms", number(s->ordered_ago_ms));
     return json;
 }
 
@@ -143,6 +146,26 @@ json_t *lh_json_repair(const struct lh_repair_info *r)
         number(r->bytes_left), "bytes_per_second", number(r->bytes_per_second), "left_ms",
         number(r->left_ms), "copies_done", number(r->copies_done), "bytes_done",
         number(r->bytes_done));
+}
+
+json_t *lh_json_figures(const struct lh_master_figures *f)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {{"leases", f->leases}, {"files", f->files}, {"chunks", f->chunks},
+        {"sessions", f->sessions}, {"sessions_away", f->sessions_away}, {"names", f->names},
+        {"locks", f->locks}, {"locks_waiting", f->locks_waiting}, {"values", f->values},
+        {"calls_waiting", f->calls_waiting}, {"leases_granted", f->leases_granted},
+        {"leases_renewed", f->leases_renewed}, {"leases_recalled", f->leases_recalled},
+        {"leases_expired", f->leases_expired}, {"locks_granted", f->locks_granted},
+        {"locks_released", f->locks_released}, {"values_read", f->values_read},
+        {"values_changed", f->values_changed}};
+    json_t *json = json_object();
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        (void)json_object_set_new(json, all[i].name, number(all[i].value));
+    return json;
 }
 
 /* ---- Leases for programs ---- */

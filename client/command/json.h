@@ -18,6 +18,7 @@ json_t *lh_json_lease(const struct lh_lease_info *l);
 json_t *lh_json_server(const struct lh_server_info *s);
 json_t *lh_json_master(const struct lh_master_info *m);
 json_t *lh_json_repair(const struct lh_repair_info *r);
+json_t *lh_json_figures(const struct lh_master_figures *f);
 
 json_t *lh_json_holder(const struct lh_lock_holder *h);
 json_t *lh_json_name(const struct lh_name_info *n);

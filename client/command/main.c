@@ -23,6 +23,7 @@ static const struct lh_flags_entry commands[] = {
     {"restore", "take a file out of the trash", lh_command_restore},
     {"leases", "list the chunks' leases", lh_command_leases},
     {"servers", "list the chunkservers, and how the repair goes on", lh_command_servers},
+    {"top", "show what the cluster does, on a terminal", lh_command_top},
     {"masters", "list the masters, or have the active one hand over", lh_command_masters},
     {"explain", "say what holds of a file, a chunk, a lock or a value, and why",
         lh_command_explain},

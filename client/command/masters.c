@@ -3,6 +3,7 @@
 
 #include "client/command/json.h"
 #include "client/command/table.h"
+#include "client/command/trouble.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -87,21 +88,10 @@ static void print_masters(const struct lh_master_list *list)
     lh_table_deinit(&table);
 }
 
-static void warn(const struct lh_master_list *list)
+static void warn(void *arg, const char *sentence)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        const struct lh_master_info *m = &list->masters[i];
-        if (!m->answered)
-            (void)lh_command_error(0, COMMAND, "%s%s%s: %s", m->master_id,
-                m->master_id[0] != '\0' ? " at " : "", m->address, m->trouble);
-        else if (strcmp(m->state, "UNCONFIRMED") == 0)
-            (void)lh_command_error(0, COMMAND,
-                "%s does not know whether it is still the active master, and does not act: it "
-                "cannot write to etcd",
-                id_or_address(m));
-    }
-    if (list->active[0] == '\0')
-        (void)lh_command_error(0, COMMAND, "no master acts now");
+    (void)arg;
+    (void)lh_command_error(0, COMMAND, "%s", sentence);
 }
 
 static json_t *masters_json(const struct lh_master_list *list)
@@ -142,7 +132,7 @@ static int list_masters(const struct options *o, struct lh_cluster *cluster)
             print_store(&list);
     }
     if (error == LH_OK)
-        warn(&list);
+        lh_trouble_of_masters(&list, warn, NULL);
     lh_master_list_deinit(&list);
     return code;
 }

@@ -59,7 +59,7 @@ static void tell_who_is_waited_for(void *arg, const char *text)
 }
 
 /* Opens the cluster that the options name; on failure prints why. */
-static bool open_cluster(const char *command, const struct lh_command_common *common,
+static bool open_cluster(const char *command, const struct lh_command_common *common, bool quiet,
     struct lh_cluster **cluster, int *exit_code)
 {
     size_t size = 1;
@@ -75,7 +75,7 @@ static bool open_cluster(const char *command, const struct lh_command_common *co
         (void)strcat(masters, common->masters.items[i]);
     }
     struct lh_cluster_options options = {
-        .on_waiting = tell_who_is_waited_for,
+        .on_waiting = quiet ? NULL : tell_who_is_waited_for,
         .on_waiting_arg = (void *)(uintptr_t)command,
         .tls_dir = common->tls.dir,
         .tls_ca = common->tls.files.ca_file,
@@ -137,7 +137,7 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
         return code;
     struct lh_cluster *cluster = NULL;
     code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
-    if (code == LH_EXIT_OK && open_cluster(name, common, &cluster, &code)) {
+    if (code == LH_EXIT_OK && open_cluster(name, common, command->no_waiting, &cluster, &code)) {
         code = command->run(command->options, cluster, args.args);
         int output = finish_output(name);
         code = code != LH_EXIT_OK ? code : output;

@@ -3,6 +3,7 @@
 
 #include "client/command/json.h"
 #include "client/command/table.h"
+#include "client/command/trouble.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,40 +56,10 @@ static void server_row(struct lh_table *table, const struct lh_server_info *s)
     lh_table_add(table, "%s", lh_command_or_dash(s->failure_domain));
 }
 
-static void print_repair(const struct lh_repair_info *r)
+static void warn(void *arg, const char *sentence)
 {
-    char bytes[32], rate[32], left[32];
-    if (r->chunks_degraded == 0 && r->copies_running == 0 && r->copies_waiting == 0) {
-        (void)puts("repair: nothing to do, every chunk has its replicas");
-        return;
-    }
-    (void)printf("repair: %" PRIu64 " chunks degraded, of these %" PRIu64
-                 " with a single good replica and %" PRIu64 " with none; %" PRIu64
-                 " copies running, %" PRIu64 " waiting; %s left",
-        r->chunks_degraded, r->chunks_endangered, r->chunks_unreadable, r->copies_running,
-        r->copies_waiting, lh_command_bytes(bytes, r->bytes_left));
-    if (r->bytes_per_second > 0)
-        (void)printf(" at %s/s", lh_command_bytes(rate, r->bytes_per_second));
-    if (r->left_ms > 0)
-        (void)printf(", about %s", lh_command_duration(left, r->left_ms));
-    (void)putchar('\n');
-}
-
-static void warn(const struct lh_server_list *list)
-{
-    if (list->repair.chunks_unreadable > 0)
-        (void)lh_command_error(0, "servers",
-            "%" PRIu64 " chunks have no replica that can be read: start the servers that are "
-            "away; leasehold fsck names the chunks",
-            list->repair.chunks_unreadable);
-    for (size_t i = 0; i < list->count; i++)
-        if (list->servers[i].obstacle[0] != '\0')
-            (void)lh_command_error(0, "servers", "%s", list->servers[i].obstacle);
-    if (!list->deleting && list->deleting_text[0] != '\0')
-        (void)lh_command_error(0, "servers",
-            "nothing is deleted: %s. Make sure that this master has the newest metadata; then "
-            "leasehold garbage --resume",
-            list->deleting_text);
+    (void)arg;
+    (void)lh_command_error(0, "servers", "%s", sentence);
 }
 
 static void print_servers(const struct lh_server_list *list)
@@ -97,7 +68,7 @@ static void print_servers(const struct lh_server_list *list)
         ">primaries", ">replicas", ">used", ">free", "repair", "safe to stop", "failure domain",
         NULL};
     struct lh_table table;
-    char session[32], chunk[32];
+    char session[32], chunk[32], repair[LH_TROUBLE_REPAIR_BYTES];
     lh_table_init(&table, titles);
     for (size_t i = 0; i < list->count; i++)
         server_row(&table, &list->servers[i]);
@@ -107,7 +78,7 @@ static void print_servers(const struct lh_server_list *list)
         lh_command_shown(list->cluster_id), list->master_term,
         lh_command_duration(session, list->session_term_ms),
         lh_command_duration(chunk, list->chunk_term_ms));
-    print_repair(&list->repair);
+    (void)puts(lh_trouble_repair(repair, &list->repair));
 }
 
 static json_t *servers_json(const struct lh_server_list *list)
@@ -115,12 +86,12 @@ static json_t *servers_json(const struct lh_server_list *list)
     json_t *servers = json_array();
     for (size_t i = 0; i < list->count; i++)
         (void)json_array_append_new(servers, lh_json_server(&list->servers[i]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:o, s:b, s:o, s:o}", "cluster_id",
+    return json_pack("{s:o, s:I, s:I, s:I, s:o, s:b, s:o, s:o, s:o}", "cluster_id",
         lh_json_text(list->cluster_id), "master_term", (json_int_t)list->master_term,
         "session_term_ms", (json_int_t)list->session_term_ms, "chunk_term_ms",
         (json_int_t)list->chunk_term_ms, "repair", lh_json_repair(&list->repair), "deleting",
-        (int)list->deleting, "deleting_text", lh_json_text(list->deleting_text), "servers",
-        servers);
+        (int)list->deleting, "deleting_text", lh_json_text(list->deleting_text), "figures",
+        lh_json_figures(&list->figures), "servers", servers);
 }
 
 static int by_name(const void *a, const void *b)
@@ -143,7 +114,7 @@ static int list_servers(void *options, struct lh_cluster *cluster, const char **
         lh_command_print_json(servers_json(&list));
     else
         print_servers(&list);
-    warn(&list);
+    lh_trouble_of_servers(&list, warn, NULL);
     lh_server_list_deinit(&list);
     return LH_EXIT_OK;
 }

@@ -429,6 +429,8 @@ struct lh_server_info {
     uint64_t grace_left_ms;    /* away: its replicas are copied elsewhere after this */
     uint64_t copies_in;        /* replicas that it is receiving */
     uint64_t copies_out;       /* replicas that others copy from it */
+    /* What its process has ordered as primary, as of its last heartbeat, which came so long ago. */
+    uint64_t batches_ordered, bytes_ordered, ordered_ago_ms;
 };
 
 /* The repair of the whole cluster. */
@@ -443,6 +445,21 @@ struct lh_repair_info {
     uint64_t copies_done, bytes_done; /* since the master's start */
 };
 
+/* What there is, and what the master has counted. An older master says nothing of it: all 0. */
+struct lh_master_figures {
+    uint64_t leases; /* in force: of chunks, and locks */
+    uint64_t files;  /* those in the trash included */
+    uint64_t chunks;
+    uint64_t sessions;      /* of programs */
+    uint64_t sessions_away; /* of these: of the last master, and not back */
+    uint64_t names, locks, locks_waiting, values;
+    uint64_t calls_waiting; /* for a primary */
+    /* Since the master's start. */
+    uint64_t leases_granted, leases_renewed, leases_recalled, leases_expired;
+    uint64_t locks_granted, locks_released;
+    uint64_t values_read, values_changed;
+};
+
 struct lh_server_list {
     struct lh_server_info *servers;
     size_t count;
@@ -452,6 +469,7 @@ struct lh_server_list {
     struct lh_repair_info repair;
     bool deleting;       /* false: the metadata looks like an older copy, and nothing is deleted */
     char *deleting_text; /* why not, or "" */
+    struct lh_master_figures figures;
 };
 
 /* Lists the chunkservers. Deinit the list afterwards.

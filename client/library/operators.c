@@ -86,6 +86,9 @@ static void copy_server(struct lh_server_info *to, const Leasehold__ServerInfo *
         .grace_left_ms = from->grace_left_ms,
         .copies_in = from->copies_in,
         .copies_out = from->copies_out,
+        .batches_ordered = from->batches_ordered,
+        .bytes_ordered = from->bytes_ordered,
+        .ordered_ago_ms = from->ordered_ago_ms,
     };
 }
 
@@ -114,6 +117,30 @@ static void copy_repair(struct lh_repair_info *to, const Leasehold__RepairInfo *
     };
 }
 
+static void copy_figures(struct lh_master_figures *to, const Leasehold__MasterFigures *from)
+{
+    *to = (struct lh_master_figures){
+        .leases = from->leases,
+        .files = from->files,
+        .chunks = from->chunks,
+        .sessions = from->sessions,
+        .sessions_away = from->sessions_away,
+        .names = from->names,
+        .locks = from->locks,
+        .locks_waiting = from->locks_waiting,
+        .values = from->values,
+        .calls_waiting = from->calls_waiting,
+        .leases_granted = from->leases_granted,
+        .leases_renewed = from->leases_renewed,
+        .leases_recalled = from->leases_recalled,
+        .leases_expired = from->leases_expired,
+        .locks_granted = from->locks_granted,
+        .locks_released = from->locks_released,
+        .values_read = from->values_read,
+        .values_changed = from->values_changed,
+    };
+}
+
 int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server_list *list)
 {
     Leasehold__ListServersRequest m = LEASEHOLD__LIST_SERVERS_REQUEST__INIT;
@@ -134,6 +161,8 @@ int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server
         };
         if (reply->repair != NULL)
             copy_repair(&list->repair, reply->repair);
+        if (reply->figures != NULL)
+            copy_figures(&list->figures, reply->figures);
         list->servers = lh_alloc_array(list->count, sizeof *list->servers);
         for (size_t i = 0; i < list->count; i++)
             copy_server(&list->servers[i], reply->servers[i]);

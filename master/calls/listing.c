@@ -202,11 +202,35 @@ static bool listed(const struct lh_m_server *s)
     return s->incarnation != 0 || s->census.members > 0;
 }
 
+static void figures_of(const struct lh_master *m, Leasehold__MasterFigures *figures)
+{
+    leasehold__master_figures__init(figures);
+    figures->leases = lh_grantor_lease_count(m->leases.engine);
+    figures->files = m->files.count;
+    figures->chunks = m->chunks.count;
+    figures->sessions = m->programs.count - m->programs.over;
+    figures->sessions_away = m->leases.away;
+    figures->names = m->names.count - m->names.lookups;
+    figures->locks = m->locks.held;
+    figures->locks_waiting = m->locks.waiting;
+    figures->values = m->values.count;
+    figures->calls_waiting = HASH_COUNT(m->waiters);
+    figures->leases_granted = m->counts.grants + m->counts.regrants;
+    figures->leases_renewed = m->counts.extensions;
+    figures->leases_recalled = m->counts.recalls;
+    figures->leases_expired = m->counts.expiries;
+    figures->locks_granted = m->counts.locks_granted;
+    figures->locks_released = m->counts.locks_released;
+    figures->values_read = m->counts.value_reads;
+    figures->values_changed = m->counts.changes;
+}
+
 void lh_m_list_servers(
     struct lh_master *m, uint64_t link, const Leasehold__ListServersRequest *request)
 {
     Leasehold__ListServersReply reply = LEASEHOLD__LIST_SERVERS_REPLY__INIT;
     Leasehold__RepairInfo repair;
+    Leasehold__MasterFigures figures;
     size_t count = 0, most = HASH_COUNT(m->servers);
     Leasehold__ServerInfo *items = lh_alloc_array(most + 1, sizeof *items);
     Leasehold__ServerInfo **pointers = lh_alloc_array(most + 1, sizeof *pointers);
@@ -229,6 +253,8 @@ void lh_m_list_servers(
     reply.deleting = m->behind == NULL;
     if (m->behind != NULL)
         reply.deleting_text = m->behind;
+    figures_of(m, &figures);
+    reply.figures = &figures;
     reply.session_term_ms = lh_duration_ms(m->config.session_term);
     reply.chunk_term_ms = lh_duration_ms(m->config.chunk_term);
     lh_m_reply(m, link, 1, &reply.base);

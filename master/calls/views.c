@@ -79,4 +79,7 @@ void lh_m_server_view(
         info->obstacle = s->census.obstacle;
     info->copies_in = s->copies_in;
     info->copies_out = s->copies_out;
+    info->batches_ordered = s->ordered.batches;
+    info->bytes_ordered = s->ordered.bytes;
+    info->ordered_ago_ms = lh_duration_ms(lh_instant_until(s->ordered.at, m->now));
 }

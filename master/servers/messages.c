@@ -94,6 +94,9 @@ static void on_heartbeat(
     s->room.free_bytes = heartbeat->free_bytes;
     s->room.replicas = heartbeat->replicas;
     s->room.placed_bytes = 0;
+    s->ordered.batches = heartbeat->batches_ordered;
+    s->ordered.bytes = heartbeat->bytes_ordered;
+    s->ordered.at = m->now;
     if (heartbeat->failing)
         LH_MARK("heartbeat-failing");
     if (s->room.failing != (heartbeat->failing != 0)) {

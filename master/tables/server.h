@@ -48,6 +48,10 @@ struct lh_m_server {
     struct lh_m_room room;
     struct lh_m_census census;
     struct {
+        uint64_t batches, bytes; /* that its process had ordered, by its last heartbeat */
+        struct lh_instant at;
+    } ordered;
+    struct {
         struct lh_m_report *items; /* of the registration, looked at from `next` on */
         size_t count, next, unknown;
     } report;

@@ -8,6 +8,7 @@ names is so.
 """
 
 import os
+import signal
 import subprocess
 import time
 
@@ -15,6 +16,7 @@ import etcd
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, Node, binary, free_port, wait_for
 from process_masters import MastersTest, Names, grpc
+from process_terminal import Terminal
 
 PATH = "/masters/log"
 
@@ -463,8 +465,120 @@ class BeginningsTest(MastersTest):
         self.assert_works(cluster)
 
 
+class TopTest(MastersTest):
+    """`leasehold top`: a person looks on while masters change."""
+
+    def top(self, *flags, rows=24, columns=80):
+        terminal = Terminal([binary("leasehold"), "top", "--interval=200ms", *flags],
+                            self.cluster.environment(), rows, columns)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def assert_left(self, terminal, status):
+        self.assertEqual(terminal.process.wait(PATIENCE_S), status)
+        self.assertTrue(terminal.is_as_before(), "the terminal is given back as it was")
+        self.assertEqual(terminal.strange, set(), "nothing that this terminal does not know")
+
+    def test_top(self):
+        cluster = self.start_masters(**CALM)
+        for i, path in enumerate(("/log", "/\u65e5\u672c", "/\u202egnp.exe")):
+            cluster.command("create", path)
+            cluster.command("append", path, stdin=b"x\n" * (i + 1))
+        self.assertEqual(len(cluster.leases()), 3)
+        self.views()
+        self.reports()
+        self.ends()
+        self.masters_die()
+
+    def views(self):
+        top = self.top()
+        seen = top.wait_for("nothing is wrong", "appends: ", " recalled, ", "servers: 3 of 3 live",
+                            "repair: nothing to do, every chunk has its replicas")
+        for name in ("m1", "m2", "m3"):
+            self.assertRegex(seen, rf"(?m)^{name} +(active|standby) for ")
+        top.type("2")
+        top.wait_for("[2 servers]", "cs1", "cs2", "cs3", "live")
+        top.type("\t")
+        top.wait_for("[3 leases]", "/log", "/\u65e5\u672c", "/\\u202egnp.exe", "HELD")
+        top.type("s")
+        top.wait_for("s by appends")
+        top.type("h")
+        top.wait_for("another view")
+        top.type("4p")
+        top.wait_for("[4 locks]", "paused: p goes on")
+        # A screen of four rows: there is more below.
+        top.resize(4, 40)
+        top.type("p1")
+        top.wait_for("[1 overview]", "nothing is wrong")
+        top.type("jj")
+        top.wait_for("master  state")
+        top.resize(24, 100)
+        top.type("g")
+        top.wait_for("nothing is wrong", "address", "every 0.2 s")
+        top.type("q")
+        self.assert_left(top, 0)
+
+    def reports(self):
+        run = self.cluster.run
+        once = run("top", "--once", "--interval=200ms")
+        self.assertEqual((once.returncode, once.stderr), (0, b""))
+        self.assertIn(b"nothing is wrong\n", once.stdout)
+        twice = run("top", "--batch=2", "--interval=200ms", "--view=leases")
+        self.assertEqual(twice.stdout.count(b"[3 leases]"), 2)
+        self.assertNotIn(b"\x1b", twice.stdout)
+        for flags, words in (((), b"no terminal"), (("--once", "--batch=2"), b"one of them"),
+                             (("--interval=1ms",), b"too small")):
+            refused = run("top", *flags)
+            self.assertEqual(refused.returncode, 64, refused)
+            self.assertIn(words, refused.stderr)
+
+    def ends(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            top = self.top()
+            top.wait_for("nothing is wrong")
+            if number == signal.SIGINT:
+                top.type("\x03")
+            else:
+                top.process.send_signal(number)
+            self.assert_left(top, 128 + number)
+        gone = self.top()
+        gone.wait_for("nothing is wrong")
+        gone.hang_up()
+        self.assertEqual(gone.process.wait(PATIENCE_S), 128 + signal.SIGHUP)
+        for name, words in (("nonsense", "the terminal 'nonsense' is unknown here"),
+                            ("dumb", "the terminal 'dumb' cannot place its cursor")):
+            argv = ["/usr/bin/env", f"TERM={name}", binary("leasehold"), "top"]
+            top = Terminal(argv, self.cluster.environment(), columns=200)
+            self.addCleanup(top.close)
+            self.assert_left(top, 64)
+            self.assertIn(words, top.screen())
+
+    def masters_die(self):
+        cluster = self.cluster
+        top = self.top(columns=160)
+        master, reign = cluster.wait_acting()
+        top.wait_for(f"master {master.name}, term {reign}", "nothing is wrong")
+        master.kill()
+        other, newer = cluster.wait_acting(reign)
+        top.wait_for(f"master {other.name}, term {newer}", f"! {master.name} at ", "no answer")
+        for m in cluster.masters:
+            if m.running():
+                m.kill()
+        top.wait_for("! the active master does not answer (", "! no master acts now", " old",
+                     "servers: 3 of 3 live")
+        refused = cluster.run("top", "--once", "--interval=200ms", "--timeout=1s")
+        self.assertIn(refused.returncode, (69, 75), refused)
+        self.assertIn(b"! the active master does not answer (", refused.stdout)
+        master.start()
+        cluster.wait_acting(newer)
+        top.wait_for(f"master {master.name}, term ", "active for")
+        top.type("q")
+        self.assert_left(top, 0)
+
+
 if __name__ == "__main__":
     process_cluster.main(beside=[
+        "TopTest.test_top",
         "BeginningsTest.test_etcd_fills_up",
         "BeginningsTest.test_two_masters_of_one_id",
     ])

@@ -486,6 +486,19 @@ static void a_pause_is_no_silence_of_the_disk(void **state)
     world_destroy(w);
 }
 
+/* For operators: what was ordered goes with the heartbeats, of the primary alone. */
+static void a_primary_tells_what_it_ordered(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w, ABC);
+    (void)given_a_writer(w, A, 1, 3);
+    pass(w, 4000);
+    assert_true(heard(w, A)->ordered >= 300);
+    assert_int_equal(heard(w, B)->ordered, 0);
+    world_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +520,7 @@ int main(void)
         cmocka_unit_test(the_table_of_a_sealed_log_is_read_back_when_asked_for),
         cmocka_unit_test(a_pause_is_no_silence_of_the_members),
         cmocka_unit_test(a_pause_is_no_silence_of_the_disk),
+        cmocka_unit_test(a_primary_tells_what_it_ordered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -645,6 +645,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         h->heartbeat.n++;
         h->heartbeat.failing = m->heartbeat->failing;
         h->heartbeat.bytes = m->heartbeat->free_bytes;
+        h->ordered = m->heartbeat->bytes_ordered;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         HEAR(confirm, .version = m->confirm->version, .error = -(int)m->confirm->error);

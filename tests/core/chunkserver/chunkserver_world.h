@@ -115,6 +115,7 @@ struct heard {
         removed, heartbeat, shown;
     unsigned leases;        /* in the last heartbeat's sum, */
     uint64_t leases_hash;   /* and that */
+    uint64_t ordered;       /* bytes, in the last heartbeat */
     uint64_t copy_progress; /* of CHUNK, in the last heartbeat; 0: none */
 };
 

@@ -115,6 +115,39 @@ static void a_chunk_that_is_being_created(void **state)
     assert_true(explain("/f", 0)->writable);
 }
 
+static const Leasehold__ListServersReply *list_servers(void)
+{
+    Leasehold__ListServersRequest r = LEASEHOLD__LIST_SERVERS_REQUEST__INIT;
+
+    return world_reply(&w, world_call(&w, LH_METHOD_LIST_SERVERS, &r));
+}
+
+/* What `top` makes rates of: each server's counters, and how old they are; and the master's own. */
+static void who_looks_on_is_told_what_was_counted(void **state)
+{
+    struct server *primary = NULL;
+
+    (void)state;
+    three_up();
+    file_with_primary("/f", &primary);
+    a->ordered = 7;
+    assert_true(server_heartbeat(&w, a));
+    world_advance(&w, 1500);
+    const Leasehold__ListServersReply *r = list_servers();
+    assert_int_equal(r->servers[0]->batches_ordered, 7);
+    assert_int_equal(r->servers[0]->bytes_ordered, 700);
+    assert_int_equal(r->servers[0]->ordered_ago_ms, 1500);
+    assert_int_equal(r->servers[1]->batches_ordered, 0);
+    assert_int_equal(r->figures->leases, 1);
+    assert_int_equal(r->figures->files, 1);
+    assert_int_equal(r->figures->leases_granted, 1);
+    uint64_t renewed = r->figures->leases_renewed;
+    assert_true(server_heartbeat_active(&w, primary, 1, 1, NULL));
+    r = list_servers();
+    assert_int_equal(r->figures->leases_renewed, renewed + 1);
+    assert_int_equal(r->figures->locks + r->figures->values + r->figures->sessions, 0);
+}
+
 static void a_file_that_takes_appends(void **state)
 {
     struct server *primary = NULL;
@@ -447,6 +480,7 @@ int main(void)
         STORY(what_there_is_not),
         STORY(a_file_without_chunks),
         STORY(a_chunk_that_is_being_created),
+        STORY(who_looks_on_is_told_what_was_counted),
         STORY(a_file_that_takes_appends),
         STORY(a_lease_that_nobody_has),
         STORY(a_lost_primary),

@@ -594,6 +594,8 @@ bool server_heartbeat_active(
     h.stamp = w->now.ns;
     h.last_stamp = s->last_stamp;
     h.free_bytes = s->free_bytes;
+    h.batches_ordered = s->ordered;
+    h.bytes_ordered = s->ordered * 100;
     active.chunk = chunk;
     active.version = version;
     h.n_active = chunk != 0;
