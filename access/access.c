@@ -47,7 +47,7 @@ struct need {
     const char *below;        /* field with what a listing's entries begin with */
     const char *file, *chunk; /* fields with a number, which goes before the first name if not 0 */
     bool everything;          /* it shows all there is */
-    /* If that field is set, `other` is what it needs. */
+    /* If that field is set, or not 0, `other` is what it needs. */
     const char *field;
     enum lh_right other;
 };
@@ -88,7 +88,7 @@ static const struct need needs[LH_METHOD_COUNT] = {
     NEEDS(LIST_POLICIES, LOOK,),
     NEEDS(APPEND,        WRITE,),
     NEEDS(REPLICATE,     SERVE,),
-    NEEDS(READ,          FETCH,),
+    NEEDS(READ,          FETCH, .field = "mode", .other = LH_RIGHT_SERVE),
     NEEDS(SETTLE,        WRITE,),
     /* clang-format on */
 };
@@ -217,6 +217,20 @@ static uint64_t number_of(const ProtobufCMessage *request, const char *name)
     return name == NULL ? 0 : *(const uint64_t *)field_of(request, name, PROTOBUF_C_TYPE_UINT64);
 }
 
+/* A flag, or an enum that is not 0: in memory both are an int. */
+static bool is_set(const ProtobufCMessage *request, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
+    const char *value = (const char *)request + field->offset;
+    int set;
+
+    _Static_assert(sizeof(protobuf_c_boolean) == sizeof set, "as protobuf-c has them");
+    LH_ASSERT(field->type == PROTOBUF_C_TYPE_BOOL || field->type == PROTOBUF_C_TYPE_ENUM);
+    memcpy(&set, value, sizeof set);
+    return set != 0;
+}
+
 /* The file or chunk that the request names by number. NULL: none; or there is no such one, and
  * whoever carries the call out says so. `*named`: the number goes before the first name. */
 static const char *numbered(const struct need *need, const ProtobufCMessage *request,
@@ -266,8 +280,7 @@ int lh_access_call(const struct lh_access *access, const char *identity, enum lh
                        (need->field != NULL && lh_party_may(&party, need->other))
                    ? LH_OK
                    : refuse_role(&party, right, what, text);
-    if (need->field != NULL &&
-        *(const protobuf_c_boolean *)field_of(request, need->field, PROTOBUF_C_TYPE_BOOL) != 0)
+    if (need->field != NULL && is_set(request, need->field))
         right = need->other;
     return decide_names(&party, need, right, request, paths, what, text);
 }

@@ -37,6 +37,7 @@
     X(reply_batches, 1, LH_REPLY_BATCHES_MAX, "stored batches in one reply on an append stream")   \
     X(read_bytes, 1, 8u << 20, "what one READ brings; one batch may be larger")                    \
     X(refusal_log_pause_ms, 1, 1000, "between two lines about somebody who may not do that")       \
+    X(capability_keys, 3, 8, "keys that are kept to check capabilities with (ACC-6)")              \
     X(read_wait_ms, 1, 30000, "how long a READ may wait for more")                                 \
     X(fetch_bytes, 1, 4u << 20, "a new primary fetches what it lacks in such pieces")              \
     X(fetch_timeout_ms, 1, 10000, "and waits so long for one")                                     \

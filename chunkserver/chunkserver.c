@@ -82,6 +82,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
 
     lh_cs_config_init(&cs->host.config, config);
     cs->host.holder = lh_holder_create();
+    lh_capability_keys_init(&cs->host.keys, cs->host.config.bounds.capability_keys);
     lh_cs_logs_init(&cs->logs, &cs->host, &log_users, cs);
     cs->primaries = lh_cs_primaries_create(&cs->host, &cs->logs);
     cs->serving = lh_cs_serving_create(&cs->host, &cs->logs);
@@ -109,6 +110,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     lh_cs_session_destroy(cs->session);
     lh_effects_deinit(&none);
     lh_holder_destroy(cs->host.holder);
+    lh_capability_keys_deinit(&cs->host.keys);
     lh_timers_deinit(&cs->host.timers);
     lh_cs_config_deinit(&cs->host.config);
     free(cs);
@@ -155,27 +157,43 @@ static void stop_if_done(struct lh_chunkserver *cs)
 /* ------------------------------------------------------------------------------------------------
  * Inputs. */
 
-/* ACC-3. */
-static bool refused(struct lh_cs_host *host, const struct lh_input *in)
+/* ACC-3. `request` NULL: none has come yet. */
+static bool refused(
+    struct lh_cs_host *host, const struct lh_input *in, const ProtobufCMessage *request)
 {
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (lh_access_call(host->config.access, in->identity, in->method, NULL, NULL, text) == LH_OK ||
+    if (lh_access_call(host->config.access, in->identity, in->method, request, NULL, text) ==
+            LH_OK ||
         LH_PLANTED("replica-for-anybody"))
         return false;
     LH_MARK("access-refused-by-server");
     host->counts.access_refused++;
     lh_access_say(&host->refusals, host->fx, host->now,
         lh_milliseconds(host->config.bounds.refusal_log_pause_ms), text);
-    lh_fx_close(host->fx, in->link, LH_ERR_PERMISSION, text);
+    if (request != NULL)
+        lh_cs_link_close(host, in->link, LH_ERR_PERMISSION, text);
+    else
+        lh_fx_close(host->fx, in->link, LH_ERR_PERMISSION, text);
     return true;
+}
+
+static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
+{
+    const struct lh_cs_link *l = lh_cs_link_find(&cs->host, in->link);
+
+    /* How a replica is read is said by the request. */
+    if (in->method == LH_METHOD_READ && l != NULL && l->room != NULL &&
+        refused(&cs->host, in, in->message))
+        return;
+    lh_cs_link_message(&cs->host, in->link, in->message, &in->payload);
 }
 
 static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
 {
     struct lh_cs_host *host = &cs->host;
 
-    if (refused(host, in))
+    if (refused(host, in, NULL))
         return;
     switch (in->method) {
     case LH_METHOD_APPEND:
@@ -220,6 +238,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
 
     cs->host.now = in->now;
     cs->host.fx = fx;
+    cs->host.peer = in->identity;
     if (cs->host.stopped)
         return;
     if (cs->started && lh_instant_before(wanted, cs->host.now))
@@ -234,7 +253,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         on_link_opened(cs, in);
         break;
     case LH_IN_MESSAGE:
-        lh_cs_link_message(&cs->host, in->link, in->message, &in->payload);
+        on_message(cs, in);
         break;
     case LH_IN_PROGRESS:
         lh_cs_link_progress(&cs->host, in->link);
@@ -270,6 +289,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     lh_cs_logs_settle(&cs->logs);
     stop_if_done(cs);
     cs->host.fx = NULL;
+    cs->host.peer = NULL;
 }
 
 struct lh_instant lh_chunkserver_deadline(const struct lh_chunkserver *cs)

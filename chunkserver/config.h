@@ -32,6 +32,8 @@ struct lh_chunkserver_config {
 
     const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core */
 
+    bool capabilities; /* asks peers for them (ACC-5); the master gives them out */
+
     struct lh_duration member_timeout; /* 1 s: a member without progress is reported (REC-3) */
     struct lh_duration drain_timeout;  /* 2 s: appends under way may take this long to commit
                                           before a recalled lease is released regardless */

@@ -261,6 +261,7 @@ static int run(struct node *node)
         .incarnation = identity->incarnation,
         .process = draw_process(),
         .access = o->server.access,
+        .capabilities = o->server.tls.files.ca_file != NULL,
         .masters = o->masters.items,
         .master_count = o->masters.count,
         .member_timeout = o->member_timeout,

@@ -52,7 +52,9 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
     COUNTER(batches_ordered, "batches_ordered", "Batches ordered as primary.");
     COUNTER(bytes_ordered, "ordered_bytes", "Bytes of these.");
     COUNTER(batches_committed, "batches_committed", "Batches committed as primary.");
-    COUNTER(access_refused, "access_refused", "Calls refused for want of a right (ACC-3).");
+    COUNTER(access_refused, "access_refused", "Calls refused for want of a right (ACC-3, ACC-5).");
+    COUNTER(capabilities_stale, "capabilities_stale",
+        "Capabilities that had run out, or whose key is not known here (ACC-5).");
     COUNTER(repeats, "repeats", "Batches recognised as stored before (APP-5).");
     histogram(out, "leasehold_chunkserver_append_seconds",
         "From the order of a batch to its commit on every member.", &cs->host.counts.append);

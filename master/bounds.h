@@ -49,6 +49,8 @@
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
     X(refusal_log_pause, 1000, "between two lines about somebody who may not do what he asked")    \
+    X(capability_term, 600000, "for so long a capability holds (ACC-5)")                           \
+    X(capability_key_period, 3600000, "a new key for capabilities is made so often (ACC-6)")       \
     X(cancel_wait_max, 60000, "who cancels a lock waits so long at most; clients repeat")          \
     /* Values (VAL). */                                                                            \
     X(change_wait, 65000, "a change waits so long for caches, if its caller does not say")         \

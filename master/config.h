@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access/access.h"
+#include "access/capability.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "batch/batch.h"
@@ -60,6 +61,10 @@ struct lh_master_config {
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
     const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
                                        none */
+    bool capabilities; /* gives them out, and its keys to chunkservers (ACC-5, ACC-6) */
+    uint8_t
+        capability_secret[LH_CAPABILITY_SECRET_BYTES]; /* then: drawn at random for this process,
+                                                              and nobody else knows it */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for

@@ -124,6 +124,7 @@ void lh_master_destroy(struct lh_master *m)
     lh_m_locks_deinit(m);
     free_leases(m);
     lh_m_calls_deinit(m);
+    lh_capability_issuer_deinit(&m->issuer);
     lh_leases_deinit(&m->leases);
     lh_master_know_masters(m, NULL, 0);
     free(m->masters);

@@ -62,6 +62,7 @@ static void start(struct lh_master *m)
         lh_m_restored(m);
     if (m->config.reign != 0)
         m->term = m->config.reign;
+    lh_m_capabilities_start(m);
     lh_m_trash_start(m);
     lh_m_calls_start(m);
     lh_m_programs_start(m);

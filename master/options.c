@@ -79,6 +79,8 @@ static bool take(struct lh_master_options *o, int *code)
     config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
     config.suspect_after = o->suspect_after;
     config.access = o->server.access;
+    config.capabilities = o->server.tls.files.ca_file != NULL;
+    config.capability_term = o->capability_term;
     o->reigns.master = config;
     if (!read_store(o, code))
         return false;
@@ -159,6 +161,11 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
             .help =
                 "a primary that a client has lost is taken for lost if it does not show by then "
                 "that it lives"},
+        {LH_FLAG("capability-term", DURATION, &o->capability_term, "10m"),
+            .min = LH_SESSION_TERM_MIN_NS, .max = 24 * LH_SESSION_TERM_MAX_NS,
+            .help =
+                "with TLS: how long a client may read or append to a chunk after the master has "
+                "let it; at least the session term"},
         {LH_FLAG("create-timeout", DURATION, &o->create_timeout, "3s"), .min = 10000000,
             .help = "a chunkserver that has not created a replica by then is replaced"},
         {LH_FLAG("grace", DURATION, &o->grace, "5m"),

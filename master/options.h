@@ -23,6 +23,7 @@ struct lh_master_options {
     /* What the above are made of. */
     const char *store;
     struct lh_duration session_term, chunk_term, create_timeout, suspect_after, grace;
+    struct lh_duration capability_term;
     struct lh_duration trash_retention, reign_term;
     uint64_t drift_ppm, replication, min_replicas, chunk_size, repair_streams;
     bool restored, balance;

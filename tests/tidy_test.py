@@ -58,6 +58,7 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # Headers that others may include, of folders where that is not, or not only, the one with their
 # name.
 DOORS = {
+    "access": ("access.h", "capability.h"),
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
     "client/command": ("authority.h", "keeper.h", "top.h", "top_rows.h"),  # a target each
@@ -97,6 +98,7 @@ UNBOUND = {
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "KEPT_MAX": "two pages of the longest listing, for who checks replicas",
     "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
     "LH_NAME_LENGTH_MAX": "limit of the protocol",
     "LH_SESSION_TERM_MAX": "limit of the protocol",
@@ -188,6 +190,7 @@ IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
     " reign restored guard guard_arg lookups_host lookups_process access"
+    " capability_secret"
 ).split()
 
 # How long a file may be, and those that still are longer.

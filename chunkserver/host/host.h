@@ -2,6 +2,7 @@
  * counts, and the way to the master. It knows nothing of chunks. */
 #pragma once
 
+#include "access/capability.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/metrics.h"
@@ -33,6 +34,7 @@ struct lh_chunkserver_counts {
     uint64_t copies, copies_failed;
     uint64_t scrub_replicas;
     uint64_t access_refused;
+    uint64_t capabilities_stale;               /* run out, or of a key that is not known here */
     uint64_t pauses;                           /* of this process or its machine, noticed */
     uint64_t disk_shortages;                   /* operations that could not be begun */
     struct lh_histogram append;                /* from the order of a batch to its commit */
@@ -134,14 +136,26 @@ bool lh_cs_session_named(const struct lh_cs_host *cs, uint64_t session, uint64_t
 /* From when on a term counts that answers what was sent with this stamp (TIME-4). */
 struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp);
 
+/* ---- capability.c: ACC-5, ACC-6. */
+
+/* Does what a peer showed give these rights on the chunk? LH_OK, and until when; or
+ * STALE_CAPABILITY, with a sentence. It holds until NEVER where nobody is asked for one. */
+int lh_cs_capability(struct lh_cs_host *cs, uint64_t chunk, unsigned rights,
+    const ProtobufCBinaryData *shown, struct lh_instant *until, const char **text);
+/* The master has told these keys, in an answer that echoes `stamp`. */
+void lh_cs_capability_keys(
+    struct lh_cs_host *cs, uint64_t stamp, Leasehold__CapabilityKey *const *keys, size_t count);
+
 /* ---- The host itself. */
 
 struct lh_cs_host {
     struct lh_chunkserver_config config; /* strings and arrays are ours */
     struct lh_access_log refusals;
+    struct lh_capability_keys keys;
 
     /* Of the step under way. */
     struct lh_instant now;
+    const char *peer; /* the identity of whose input it is; may be NULL */
     struct lh_effects *fx;
 
     struct lh_timers timers; /* each is called with the host */

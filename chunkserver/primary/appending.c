@@ -148,6 +148,14 @@ static int token_refusal(
     return LH_ERR_STALE_TOKEN;
 }
 
+/* ACC-5. */
+static int right_refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m,
+    struct lh_instant *until, const char **text)
+{
+    return lh_cs_capability(
+        s->room->cs, m->chunk, LH_CAPABILITY_APPEND, &m->capability, until, text);
+}
+
 /* Why a lane cannot begin; LH_OK: it may. */
 static int refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m, const char **text)
 {
@@ -190,14 +198,49 @@ static int refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m,
 static void first_part(struct lh_cs_stream *s, const Leasehold__AppendPart *m)
 {
     const char *text = NULL;
-    int error = refusal(s, m, &text);
+    struct lh_instant until;
+    int error = right_refusal(s, m, &until, &text);
 
+    if (error == LH_OK)
+        error = refusal(s, m, &text);
     if (error != LH_OK) {
         lh_cs_stream_refuse(s, m->lane, m->chunk, 0, error, text);
         return;
     }
     struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, m->chunk);
-    add_writer(lh_cs_lane_begin(s, m->lane, lh_cs_primary_of(r)), m);
+    struct lh_cs_lane *lane = lh_cs_lane_begin(s, m->lane, lh_cs_primary_of(r));
+    lane->may_until = until;
+    add_writer(lane, m);
+}
+
+/* Another writer of a lane, or one again: what it shows counts for the whole lane, which is one
+ * client's. */
+static void next_writer(struct lh_cs_lane *lane, const Leasehold__AppendPart *m)
+{
+    const char *text = NULL;
+    struct lh_instant until;
+    int error = right_refusal(lane->stream, m, &until, &text);
+
+    if (error != LH_OK) {
+        LH_MARK("writer-without-capability");
+        lh_cs_stream_refuse(lane->stream, m->lane, m->chunk, m->writer, error, text);
+        return;
+    }
+    lane->may_until = lh_instant_max(lane->may_until, until);
+    add_writer(lane, m);
+}
+
+/* ACC-5: what it was opened with has run out. */
+static bool right_is_over(struct lh_cs_lane *lane)
+{
+    struct lh_cs_host *cs = lane->stream->room->cs;
+
+    if (!lh_instant_reached(cs->now, lane->may_until) || LH_PLANTED("lane-outlives-its-capability"))
+        return false;
+    LH_MARK("lane-capability-over");
+    cs->counts.capabilities_stale++;
+    lh_cs_lane_end(lane, LH_ERR_STALE_CAPABILITY, lh_capability_text(LH_CAPABILITY_OVER));
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -375,11 +418,13 @@ static void take_part(
         return;
     }
     if (m->writer != 0)
-        add_writer(lane, m);
-    if (batches->size > 0)
-        take_batches(lane, batches);
-    else if (m->writer == 0)
+        next_writer(lane, m);
+    if (batches->size > 0) {
+        if (!right_is_over(lane))
+            take_batches(lane, batches);
+    } else if (m->writer == 0) {
         lh_cs_lane_end(lane, LH_ERR_MALFORMED, "neither a writer nor a batch");
+    }
 }
 
 /* Do the parts add up to the bytes, and does each name a lane? */

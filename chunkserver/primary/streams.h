@@ -20,6 +20,7 @@ struct lh_cs_lane {
     struct lh_cs_primary *primary;
     struct lh_cs_lane_writer *writers;
     size_t writer_count, writer_capacity;
+    struct lh_instant may_until; /* by what was shown when writers were opened (ACC-5) */
     bool ignored; /* something came while the primary drains: only the lane's end answers it */
     struct lh_cs_lane *prev, *next; /* of the primary */
     struct lh_cs_lane *stream_prev, *stream_next;

@@ -161,6 +161,16 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     (void)payload;
     if (l->owner != NULL)
         return; /* one request a call */
+    /* ACC-5. Other servers need none (ACC-3). */
+    bool for_client =
+        m->mode != LEASEHOLD__READ_MODE__RECOVERY && m->mode != LEASEHOLD__READ_MODE__COPY;
+    struct lh_instant until;
+    const char *text;
+    if (for_client && lh_cs_capability(cs, m->chunk, LH_CAPABILITY_READ, &m->capability, &until,
+                          &text) != LH_OK) {
+        reply(cs, l->id, NULL, LH_ERR_STALE_CAPABILITY, text, NULL);
+        return;
+    }
     if (r == NULL || r->state == LH_CS_REPLICA_REMOVING || r->state == LH_CS_REPLICA_CREATING) {
         reply(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL, NULL);
         return;

@@ -140,6 +140,13 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     (void)payload;
     if (l->owner != NULL)
         return;
+    struct lh_instant until;
+    const char *text;
+    if (lh_cs_capability(cs, m->chunk, LH_CAPABILITY_READ, &m->capability, &until, &text) !=
+        LH_OK) { /* ACC-5 */
+        send_refusal(cs, l->id, LH_ERR_STALE_CAPABILITY, text);
+        return;
+    }
     if (r == NULL || r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING) {
         send_refusal(cs, l->id, LH_ERR_NO_REPLICA, NULL);
         return;

@@ -173,6 +173,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     }
 
     struct lh_instant sent_at = lh_cs_term_begins(cs, m->stamp);
+    lh_cs_capability_keys(cs, m->stamp, m->keys, m->n_keys);
     cs->master.state = LH_CS_SESSION_LIVE;
     cs->master.master_term = m->master_term;
     lh_cs_active_registered(s, m);
@@ -315,6 +316,7 @@ static void on_heartbeat_reply(struct lh_cs_session *s, const Leasehold__Heartbe
     if (lh_holder_session_renew(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns)) !=
         LH_OK)
         return;
+    lh_cs_capability_keys(cs, m->stamp, m->keys, m->n_keys);
     s->answered_at = cs->now;
     if (m->stamp > s->last_stamp)
         s->last_stamp = m->stamp;

@@ -193,6 +193,8 @@ static void writer_refused(void *owner, int error, const char *text)
     if (error == LH_ERR_CHUNK_FULL) {
         LH_MARK("appender-chunk-full");
         a->full = true;
+    } else if (error == LH_ERR_STALE_CAPABILITY) {
+        LH_MARK("appender-capability-stale"); /* nothing is wrong with the primary */
     } else {
         a->failed_version = a->tail.version;
     }
@@ -237,7 +239,7 @@ void lh_client_appender_join(struct lh_client_appender *a)
     struct lh_client *c = a->client;
 
     a->state = LH_APPENDER_OPENING;
-    lh_client_lane_join(c, &a->writer, a->address, a->tail.chunk, a->tail.version, a->sequence);
+    lh_client_lane_join(c, &a->writer, a->address, &a->tail, a->sequence);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.try_timeout));
 }
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from)
 {
@@ -21,6 +22,11 @@ void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo
         to->members[i].server_id = lh_strdup(from->members[i]->server_id);
         to->members[i].address = lh_strdup(from->members[i]->address);
     }
+    if (from->capability.len > 0) {
+        to->capability.len = from->capability.len;
+        to->capability.data = lh_alloc(from->capability.len);
+        memcpy(to->capability.data, from->capability.data, from->capability.len);
+    }
 }
 
 void lh_client_chunk_deinit(struct lh_client_chunk *chunk)
@@ -31,5 +37,6 @@ void lh_client_chunk_deinit(struct lh_client_chunk *chunk)
     }
     free(chunk->members);
     free(chunk->primary);
+    free(chunk->capability.data);
     *chunk = (struct lh_client_chunk){0};
 }

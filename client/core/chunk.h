@@ -23,6 +23,7 @@ struct lh_client_chunk {
     char *primary; /* server_id or "" */
     struct lh_client_member *members;
     size_t member_count;
+    ProtobufCBinaryData capability; /* for its servers (ACC-5); a secret */
 };
 
 void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from);

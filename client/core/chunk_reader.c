@@ -247,7 +247,8 @@ void lh_client_chunk_reader_failed(
         return; /* the other READ may help yet */
     if (lh_client_chunk_reader_needs_primary(cr)) {
         new_round(cr);
-        lh_client_reader_open_tail(r, primary_failed(cr, address));
+        lh_client_reader_open_tail(
+            r, error != LH_ERR_STALE_CAPABILITY && primary_failed(cr, address));
         /* Nothing is read before the master's answer, nor before the pause is over. */
         struct lh_duration pause = lh_client_backoff(c, ++cr->failures);
         lh_timer_set(&c->timers, &cr->timer, lh_instant_add(c->now, pause));

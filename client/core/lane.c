@@ -120,18 +120,19 @@ static void enlist_opening(struct lh_client_writer *w)
 }
 
 void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
-    uint64_t chunk, uint64_t version, uint64_t first_sequence)
+    const struct lh_client_chunk *chunk, uint64_t first_sequence)
 {
-    struct lh_client_lane *l = find_lane(c, w, address, chunk, version);
+    struct lh_client_lane *l = find_lane(c, w, address, chunk->chunk, chunk->version);
 
     LH_ASSERT(w->lane == NULL && w->batches == 0);
     if (l != NULL)
         LH_MARK("lane-shared");
     else
-        l = new_lane(c, w, address, chunk, version);
+        l = new_lane(c, w, address, chunk->chunk, chunk->version);
     l->joined++;
     w->lane = l;
     w->first_sequence = first_sequence;
+    w->capability = &chunk->capability;
     w->opening = w->to_open = true;
     HASH_ADD(hh, l->writers, id, sizeof w->id, w);
     enlist_opening(w);

@@ -2,6 +2,7 @@
  * without, inside the stream to that chunk's primary. This is what appenders see of it. */
 #pragma once
 
+#include "client/core/chunk.h"
 #include "client/core/client.h"
 #include "proto/leasehold.pb-c.h"
 
@@ -11,6 +12,8 @@
 struct lh_client_writer {
     uint64_t id;
     uint64_t token; /* that it appends with (TOK-2); 0: with none */
+    /* That it shows (ACC-5); its owner's, there while the writer is on a lane. */
+    const ProtobufCBinaryData *capability;
     struct lh_client_lane *lane;
     bool opening;                                       /* its opening is unanswered */
     bool to_open;                                       /* and not even sent */
@@ -32,7 +35,7 @@ struct lh_client_writer {
 /* Joins a lane to that primary for that chunk and version, begun if there is none, and asks for the
  * writer's opening (APP-5). */
 void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
-    uint64_t chunk, uint64_t version, uint64_t first_sequence);
+    const struct lh_client_chunk *chunk, uint64_t first_sequence);
 
 /* Leaves it, all of its batches released; also when it is on none. */
 void lh_client_lane_leave(struct lh_client_writer *w);

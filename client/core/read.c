@@ -243,6 +243,7 @@ void lh_client_read_begin(struct lh_client_chunk_reader *cr, size_t member, stru
     m.offset = cr->offset;
     m.max_bytes = c->config.read_bytes;
     m.wait_ms = lh_duration_ms(wait);
+    m.capability = cr->chunk.capability;
     m.require_primary = lh_client_chunk_reader_needs_primary(cr);
     cr->member = member;
     cr->chunk.members[member].tried = true;

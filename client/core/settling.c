@@ -101,6 +101,7 @@ static void ask_settler(struct lh_client_appender *a)
     m.chunk = a->unsettled.chunk;
     m.version = a->unsettled.version;
     m.writer = a->writer.id;
+    m.capability = a->unsettled.capability;
     lh_fx_send(c->fx, a->settle.id, &m.base, NULL);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, timeout));
 }

@@ -201,6 +201,7 @@ static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o
         part->writer = w->id;
         part->first_sequence = w->first_sequence;
         part->token = w->token;
+        part->capability = *w->capability;
         w->lane->known = true;
         w->to_open = false;
         DL_DELETE2(s->to_open, w, open_previous, open_next);

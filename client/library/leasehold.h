@@ -161,6 +161,9 @@ extern "C" {
  * admitted with a higher one. What was not acknowledged is unknown. Stop acting as the owner; to go
  * on, acquire the lock again and open a new appender with its new token. */
 #define LH_ERR_STALE_TOKEN (-37)
+/* Between the library and servers only: the library asks the master again and goes on. */
+#define LH_ERR_STALE_CAPABILITY (-38)
+
 
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
  * Static, never NULL. */

@@ -1,4 +1,5 @@
 /* The library: cluster handles, errors, and how a thread of the program waits for the core. */
+#include "client/library/capabilities.h"
 #include "client/library/programs.h"
 
 #include "base/alloc.h"
@@ -388,6 +389,7 @@ int lh_cluster_open(
     }
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
     pthread_mutex_init(&opened->guard, NULL);
+    opened->capabilities = lh_capabilities_create();
     opened->core = create_core(opened, addresses, count, options);
     opened->masters = lh_strdup(masters);
     opened->memory_max = MEMORY_BYTES_DEFAULT;
@@ -440,6 +442,7 @@ void lh_cluster_close(struct lh_cluster *cluster)
     pthread_mutex_destroy(&cluster->mutex);
     lh_client_destroy(cluster->core);
     pthread_mutex_destroy(&cluster->guard);
+    lh_capabilities_destroy(cluster->capabilities);
     free(cluster->masters);
     free(cluster);
 }

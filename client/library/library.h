@@ -38,6 +38,8 @@ struct lh_cluster {
 
     pthread_mutex_t guard; /* of what the core lets other threads read (leases.h) */
 
+    struct lh_capabilities *capabilities;
+
     bool looks_up; /* files, under leases (VAL-7) */
 
     char *masters; /* as they were given */

@@ -1,5 +1,5 @@
 /* The library: what operators ask of the master. */
-#include "client/library/library.h"
+#include "client/library/capabilities.h"
 
 #include "base/alloc.h"
 #include "proto/codec.h"
@@ -264,6 +264,7 @@ int lh_chunks(struct lh_cluster *cluster, const char *prefix, uint64_t after_chu
         for (size_t i = 0; i < reply->n_chunks; i++) {
             if (reply->chunks[i]->chunk == NULL)
                 return lh_bad_reply(reply);
+            lh_capabilities_keep(cluster->capabilities, reply->chunks[i]);
             next = reply->chunks[i]->chunk->chunk;
         }
         if (reply->next > next)

@@ -1,33 +1,57 @@
 /* The library: one replica at one server, for checking. Nothing here goes on to another member. */
-#include "client/library/library.h"
+#include "client/library/capabilities.h"
 
 #include "batch/batch.h"
 #include "proto/codec.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define PIECE_BYTES (4u << 20)
 
 /* Behind every log's end: an answer says how the replica is, and carries no bytes. */
 #define BEHIND_THE_END ((uint64_t)INT64_MAX)
 
-/* `*reply` as with lh_ask(). */
+/* A request with what is kept for its chunk (ACC-5); also the path of the chunk's file. */
+static int read_once(struct lh_cluster *cluster, const char *address, Leasehold__ReadRequest *m,
+    struct lh_instant deadline, struct lh_server_call *call, char **path)
+{
+    m->capability = lh_capabilities_of(cluster->capabilities, m->chunk, path);
+    *call = (struct lh_server_call){
+        .call.kind = LH_CALL_SERVER,
+        .address = address,
+        .method = LH_METHOD_READ,
+        .request = &m->base,
+        .deadline = deadline,
+    };
+    int error = lh_call_wait(cluster, &call->call);
+    free(m->capability.data);
+    return error;
+}
+
+/* `*reply` as with lh_ask(). A capability that does not hold any more is replaced once. */
 static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t offset,
     uint64_t bytes, uint64_t timeout_ms, Leasehold__ReadReply **reply, struct lh_buf *batches)
 {
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
+    struct lh_instant deadline = lh_deadline(timeout_ms);
+    struct lh_chunk_state_list listed = {0};
+    struct lh_server_call call;
+    char *path;
 
     m.chunk = chunk;
     m.offset = offset;
     m.max_bytes = bytes;
-    struct lh_server_call call = {
-        .call.kind = LH_CALL_SERVER,
-        .address = address,
-        .method = LH_METHOD_READ,
-        .request = &m.base,
-        .deadline = lh_deadline(timeout_ms),
-    };
-    int error = lh_call_wait(cluster, &call.call);
+    int error = read_once(cluster, address, &m, deadline, &call, &path);
+    if (error == LH_ERR_STALE_CAPABILITY &&
+        lh_chunks(cluster, path, chunk - 1, 1, timeout_ms, &listed) == LH_OK) {
+        lh_chunk_state_list_deinit(&listed);
+        lh_free_reply(call.reply);
+        lh_buf_clear(&call.payload);
+        free(path);
+        error = read_once(cluster, address, &m, deadline, &call, &path);
+    }
+    free(path);
     *reply = (Leasehold__ReadReply *)call.reply;
     *batches = lh_buf_take(&call.payload);
     return error;

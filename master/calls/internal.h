@@ -62,10 +62,13 @@ struct lh_m_chunk_view {
     Leasehold__ChunkInfo info;
     Leasehold__Member members[LH_REPLICATION_MAX];
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
+    uint8_t capability[LH_CAPABILITY_BYTES];
 };
 
 void lh_m_chunk_view(
     const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view);
+/* Adds a capability with these rights (ACC-5), for a caller who has them and who is not a page. */
+void lh_m_chunk_view_capability(struct lh_master *m, struct lh_m_chunk_view *view, unsigned rights);
 void lh_m_server_view(
     const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info);
 /* FREE, GRANTING, ...: as ListLeases has it. */

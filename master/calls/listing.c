@@ -120,6 +120,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
             break;
         }
         lh_m_chunk_view(m, lh_m_file_chunk(f, i), &views[count]);
+        lh_m_chunk_view_capability(m, &views[count], LH_CAPABILITY_READ);
         pointers[count] = &views[count].info;
         count++;
     }

@@ -119,6 +119,7 @@ void lh_m_list_chunks(
             continue;
         }
         lh_m_chunk_state(m, c, &states[count]);
+        lh_m_chunk_view_capability(m, &states[count].view, LH_CAPABILITY_READ);
         pointers[count] = &states[count].state;
         count++;
     }

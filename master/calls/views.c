@@ -33,6 +33,11 @@ void lh_m_chunk_view(
         view->info.primary = lh_m_holder(c)->id;
 }
 
+void lh_m_chunk_view_capability(struct lh_master *m, struct lh_m_chunk_view *view, unsigned rights)
+{
+    view->info.capability = lh_m_capability(m, view->info.chunk, rights, view->capability);
+}
+
 const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     if (lh_m_holder(c) == NULL || !lh_m_held(m, c))

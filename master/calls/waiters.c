@@ -76,6 +76,8 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     struct lh_m_chunk_view tail_view, settled_view;
     const struct lh_m_file *f = w->file;
     const struct lh_m_chunk *tail = lh_m_tail(f);
+    /* What the call itself needed (ACC-3). */
+    unsigned rights = w->reads ? LH_CAPABILITY_READ : LH_CAPABILITY_READ | LH_CAPABILITY_APPEND;
 
     reply.error = lh_m_wire_error(error);
     reply.error_text = (char *)(uintptr_t)text;
@@ -83,6 +85,7 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     reply.info = &info;
     if (tail != NULL && tail->created) {
         lh_m_chunk_view(m, tail, &tail_view);
+        lh_m_chunk_view_capability(m, &tail_view, rights);
         reply.chunk = &tail_view.info;
     }
     if (error == LH_OK) {
@@ -105,6 +108,7 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     if (settled != NULL && lh_m_backed(m, settled)) {
         lh_m_chunk_view(m, settled, &settled_view);
         best_first(m, settled, &settled_view);
+        lh_m_chunk_view_capability(m, &settled_view, LH_CAPABILITY_READ);
         reply.settled = &settled_view.info;
     }
     lh_m_reply(m, w->link, lh_m_ticket(m, f), &reply.base);

@@ -195,13 +195,19 @@ static bool is_absent(const ProtobufCFieldDescriptor *field, const ProtobufCMess
     return field->type == PROTOBUF_C_TYPE_MESSAGE && *(void *const *)(base + field->offset) == NULL;
 }
 
+/* ACC-5: whoever has the bytes of a capability has the right, and a browser keeps what it shows. */
+static bool is_secret(const ProtobufCFieldDescriptor *field)
+{
+    return strcmp(field->name, "capability") == 0;
+}
+
 void lh_json_message(struct lh_json *to, const ProtobufCMessage *message)
 {
     const char *before = "{";
 
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
-        if (is_absent(field, message))
+        if (is_absent(field, message) || is_secret(field))
             continue;
         lh_json_raw(to, before);
         before = ",";

@@ -41,6 +41,7 @@ static void answer_heartbeat(
     Leasehold__Continued **pointers = lh_alloc_array(heartbeat->n_active + 1, sizeof *pointers);
     bool *extended = lh_alloc_array(heartbeat->n_active, sizeof *extended);
     size_t count = 0;
+    struct lh_m_wire_keys keys;
 
     lh_m_on_progress(m, s, heartbeat);
     lh_m_extend(m, s, heartbeat, extended);
@@ -61,6 +62,9 @@ static void answer_heartbeat(
     answer.term_ns = m->holder_session_term.ns;
     answer.n_extended = count;
     answer.extended = pointers;
+    lh_m_capability_keys(m, &keys);
+    answer.keys = keys.pointers;
+    answer.n_keys = keys.count;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT;
     reply.heartbeat = &answer;
     lh_m_send(m, s, &reply);

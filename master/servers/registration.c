@@ -111,6 +111,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
     Leasehold__Continued *items = lh_alloc_array(count + 1, sizeof *items);
     Leasehold__Continued **pointers = lh_alloc_array(count + 1, sizeof *pointers);
+    struct lh_m_wire_keys keys;
 
     for (size_t i = 0; i < count; i++) {
         leasehold__continued__init(&items[i]);
@@ -129,6 +130,9 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     registered.continued = pointers;
     registered.masters = m->masters;
     registered.n_masters = m->master_count;
+    lh_m_capability_keys(m, &keys);
+    registered.keys = keys.pointers;
+    registered.n_keys = keys.count;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
     lh_m_session_answer(&s->session, &reply.base);

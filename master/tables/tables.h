@@ -15,6 +15,7 @@
 
 #include "master/tables/access.h"
 #include "master/tables/call.h"
+#include "master/tables/capability.h"
 #include "master/tables/chunk.h"
 #include "master/tables/commit.h"
 #include "master/tables/copy.h"
@@ -73,6 +74,7 @@ struct lh_master {
     struct lh_master_counts counts;
     struct lh_m_events events;
     struct lh_access_log refusals;
+    struct lh_capability_issuer issuer;
 
     struct lh_leases leases;
     struct lh_timers timers;

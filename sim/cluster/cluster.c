@@ -67,6 +67,18 @@ const struct lh_master_config *lh_sim_running_config(
     return &c->masters[i].running;
 }
 
+void lh_sim_give_capabilities(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config)
+{
+    struct lh_prng random = {lh_mix64(c->config.world.seed ^ lh_sim_incarnation(node))};
+
+    for (const char *name = lh_sim_name(node); *name != '\0'; name++)
+        random.state = lh_mix64(random.state ^ (uint8_t)*name);
+    config->capabilities = c->config.capabilities;
+    for (size_t i = 0; i < sizeof config->capability_secret; i++)
+        config->capability_secret[i] = (uint8_t)lh_prng_next(&random);
+}
+
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
     struct master *self = arg;
@@ -78,7 +90,8 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
     self->running = c->config.master;
-    struct lh_master *m = lh_master_create(&c->config.master);
+    lh_sim_give_capabilities(c, node, &self->running);
+    struct lh_master *m = lh_master_create(&self->running);
     for (size_t i = 0; i < lh_sim_store_count(node); i++) {
         const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
         error = lh_master_load(m, p->key, p->key_size, p->value, p->value_size, text, sizeof text);
@@ -152,6 +165,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         memcpy(scrub_position, scrub->value, scrub->value_size);
     }
     config.scrub_position = scrub_position;
+    config.capabilities = s->cluster->config.capabilities;
     config.master_term = strtoull(digits, NULL, 10);
     config.server_id = s->name;
     config.address = s->name;

@@ -29,7 +29,8 @@ struct lh_sim_cluster_config {
     struct lh_sim_etcd_config etcd;
     struct lh_reign_config reigns; /* times and limits; identities are filled in for each */
     size_t strangers;              /* that misbehave from the beginning on (stranger.h) */
-    bool roles; /* all have certificates: strangers are readers, or nobody of ours (ACC) */
+    bool roles;        /* all have certificates: strangers are readers, or nobody of ours (ACC) */
+    bool capabilities; /* chunkservers ask for what the master gives (ACC-5) */
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
     /* Faults will make single replicas useless for good (FAIL-5; a `buffered` one that is shorter

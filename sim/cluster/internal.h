@@ -114,6 +114,10 @@ bool lh_sim_all_in_session(struct lh_sim_cluster *c);
 /* Starts every node that is down, but for the one that stands for a shared store. */
 void lh_sim_start_all(struct lh_sim_cluster *c);
 
+/* cluster.c: what the process does when it starts; its secret differs from every other's. */
+void lh_sim_give_capabilities(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config);
+
 /* shared.c */
 void lh_sim_shared_init(struct lh_sim_cluster *c);
 void lh_sim_shared_deinit(struct lh_sim_cluster *c);

@@ -21,6 +21,7 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
 
     config.master = c->config.master;
     config.master.seed = lh_prng_next(lh_sim_random(c->sim));
+    lh_sim_give_capabilities(c, node, &config.master);
     self->running = config.master;
     config.id = config.address = self->name;
     config.prefix = PREFIX;
@@ -30,7 +31,6 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     lh_reign_config_fill(&config);
     int error = lh_reign_config_check(&config, text, sizeof text);
     LH_ASSERT(error == LH_OK);
-    (void)node;
     *core = lh_reigns_core(lh_reigns_create(&config));
     return true;
 }

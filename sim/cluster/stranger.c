@@ -138,6 +138,7 @@ static void hear(struct lh_sim_stranger *x, const struct lh_input *in)
 {
     const Leasehold__AppendReply *m = in->message;
 
+    lh_sim_x_hears_of_chunks(x, in);
     if (in->method == LH_METHOD_LEASE_SESSION)
         lh_sim_x_hears_of_leases(x, in);
     for (size_t i = 0; i < TALKS && in->method == LH_METHOD_APPEND; i++)

@@ -58,6 +58,7 @@ static void open_writer(struct lh_sim_stranger *x, const struct talk *t)
 
     part.writer = t->writer;
     part.first_sequence = t->first;
+    part.capability = lh_sim_x_capability(x, t->chunk);
     if (below(x, 16) == 0) { /* that nobody was ever given */
         LH_MARK("stranger-names-a-token");
         part.token = lh_prng_next(&x->random) | UINT64_C(1) << 63;

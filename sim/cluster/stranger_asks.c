@@ -17,6 +17,7 @@ void lh_sim_x_read(struct lh_sim_stranger *x)
     m.wait_ms = lh_sim_x_absurd(x, 1000);
     m.mode = (Leasehold__ReadMode)below(x, 5);
     m.require_primary = below(x, 4) == 0;
+    m.capability = lh_sim_x_capability(x, c.chunk);
     LH_MARK("stranger-reads-anything");
     struct talk *t = lh_sim_x_begin(x, LH_METHOD_READ, lh_sim_x_server(x, c.chunk));
     lh_sim_x_say(x, t, &m);
@@ -35,6 +36,7 @@ void lh_sim_x_settle(struct lh_sim_stranger *x)
     m.chunk = c.chunk;
     m.version = below(x, 2) == 0 ? lh_sim_x_absurd(x, c.version) : c.version;
     m.writer = of == NULL || below(x, 4) == 0 ? lh_sim_x_absurd(x, 1) : of->writer;
+    m.capability = lh_sim_x_capability(x, c.chunk);
     LH_MARK("stranger-settles-anything");
     lh_sim_x_say(x, lh_sim_x_begin(x, LH_METHOD_SETTLE, lh_sim_x_server(x, c.chunk)), &m);
 }

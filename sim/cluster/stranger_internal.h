@@ -40,6 +40,15 @@ struct lessee_of_stranger {
     struct lh_instant beat_at; /* if it has shown */
 };
 
+/* A capability that a master gave it. */
+struct owned_capability {
+    uint64_t chunk; /* 0: none */
+    uint8_t bytes[64];
+    size_t size;
+};
+
+#define CAPABILITIES 12u
+
 struct lh_sim_stranger {
     struct lh_sim_cluster *cluster;
     struct lh_sim_node *node;
@@ -50,6 +59,9 @@ struct lh_sim_stranger {
     struct talk talks[TALKS];
     size_t talk;
     struct lessee_of_stranger lessee;
+    struct owned_capability owned[CAPABILITIES]; /* the newest at `last_owned` */
+    size_t last_owned;
+    uint8_t shown[64];     /* by the present message */
     struct lh_effects *fx; /* of the present step */
 };
 
@@ -89,6 +101,13 @@ void lh_sim_x_repeat(struct lh_sim_stranger *x);
 void lh_sim_x_open_wrongly(struct lh_sim_stranger *x);
 void lh_sim_x_send_malformed(struct lh_sim_stranger *x);
 void lh_sim_x_mistake_lanes(struct lh_sim_stranger *x);
+
+/* ---- stranger_capabilities.c ---- */
+
+/* What it shows for that chunk: mostly what it was given, else a forgery. Good for one message. */
+ProtobufCBinaryData lh_sim_x_capability(struct lh_sim_stranger *x, uint64_t chunk);
+/* Keeps what a master gave it. */
+void lh_sim_x_hears_of_chunks(struct lh_sim_stranger *x, const struct lh_input *in);
 
 /* ---- stranger_leases.c ---- */
 

@@ -268,8 +268,7 @@ struct lh_sim_observers {
     struct pieces *pieces;
     Leasehold__Register *whole; /* the registration that ends with what is seen now (pieces.c) */
     struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
-    uint64_t
-        mixed_at; /* true ns of the last step in which the master took many inputs (HA-2) ... */
+    uint64_t mixed_at;    /* true ns of the master's last step with many inputs (HA-2) ... */
     uint64_t mixed_since; /* ... and when the first of them came, as of which it was taken */
     uint64_t ticket;      /* of several masters: the last commit of the reign that was seen */
 
@@ -278,7 +277,8 @@ struct lh_sim_observers {
     struct lease_watch *inv1;
     struct health *health;
     struct causes *causes;
-    struct leases *leases; /* of programs */
+    struct leases *leases;             /* of programs */
+    struct capabilities *capabilities; /* capability.c */
 
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */

@@ -1,5 +1,6 @@
 #include "sim/observers/observers.h"
 
+#include "sim/observers/capability.h"
 #include "sim/observers/history.h"
 #include "sim/observers/leases.h"
 #include "sim/observers/reign.h"
@@ -150,6 +151,8 @@ static void takes(void *arg, const struct lh_sim_sight *s)
 
     if (lh_sim_is_stranger(s->node))
         return;
+    if (o->cluster->config.capabilities)
+        lh_ob_capability_takes(o, s);
     struct actor *a = lh_ob_actor(o, s->node);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
@@ -163,6 +166,8 @@ static void does(void *arg, const struct lh_sim_sight *s)
 
     if (o->cluster->config.roles && !lh_sim_is_stranger(s->node))
         lh_ob_access_does(o, s);
+    if (o->cluster->config.capabilities && !lh_sim_is_stranger(s->node))
+        lh_ob_capability_does(o, s);
     if (is_strange(s)) {
         lh_ob_history_stranger(o, s);
         return;
@@ -323,6 +328,7 @@ struct lh_sim_observers *lh_sim_observers_create(
 void lh_sim_observers_destroy(struct lh_sim_observers *o)
 {
     lh_ob_links_deinit(o);
+    lh_ob_capability_deinit(o);
     lh_ob_reign_forget(o);
     lh_ob_inv1_deinit(o);
     lh_ob_inv9_deinit(o);

@@ -3,13 +3,17 @@
 
 #include <string.h>
 
+#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS)
+
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
-    static struct lh_sim_bug all[LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS];
+    static struct lh_sim_bug all[BUGS];
 
     memcpy(all, lh_sim_core_bugs, sizeof lh_sim_core_bugs);
     memcpy(all + LH_SIM_CORE_BUGS, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
-    *count = LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS;
+    memcpy(
+        all + LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS, lh_sim_access_bugs, sizeof lh_sim_access_bugs);
+    *count = BUGS;
     return all;
 }
 

@@ -490,11 +490,4 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "answers are remembered and not written down; the next master does it again", "history"},
     {"call-answered-before-durable", "HA-12",
         "a repeat is answered while the first message's commit is under way", "history"},
-
-    /* Who may do what. */
-    {"method-without-its-right", "ACC-3",
-        "the master looks at nobody's role; who may read at most creates files and registers",
-        "ACC-3"},
-    {"replica-for-anybody", "ACC-3",
-        "a chunkserver takes replicas and appends from whoever has a certificate", "ACC-3"},
 };

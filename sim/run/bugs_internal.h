@@ -3,8 +3,10 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS  139u
-#define LH_SIM_LEASE_BUGS 42u
+#define LH_SIM_CORE_BUGS   137u
+#define LH_SIM_LEASE_BUGS  42u
+#define LH_SIM_ACCESS_BUGS 9u
 
 extern const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS];
-extern const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS]; /* of leases for programs */
+extern const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS];   /* of leases for programs */
+extern const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS]; /* who may do what */

@@ -219,7 +219,29 @@ static void draw_reigns(struct lh_sim_settings *s, bool leases, uint64_t seed)
         *page = PAGE_KEYS_LEAST;
 }
 
-void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
+/* They are over many times in a run, or never; and a client has the time to use one. Drawn from a
+ * stream of its own, at last: whether there are any changes no other draw. */
+static void draw_capabilities(struct lh_sim_settings *s, uint64_t seed)
+{
+    struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x6361706162696c69))};
+    uint64_t least = 4 * shortest_wait(s), most = UINT64_C(60000000000);
+
+    s->capabilities = s->roles || lh_prng_chance(&random, s->strangers > 0 ? 60 : 20);
+    if (!s->capabilities || lh_prng_chance(&random, 20))
+        return;
+    least = least < s->session_term.ns ? s->session_term.ns : least;
+    uint64_t term = least < most ? spread(&random, least, most) : least;
+    *lh_sim_bound_of(s, "master", "capability_term") = term;
+    *lh_sim_bound_of(s, "master", "capability_key_period") = spread(&random, term / 2, 4 * term);
+    *lh_sim_bound_of(s, "chunkserver", "capability_keys") = lh_prng_between(&random, 3, 8);
+}
+
+static bool is_of_capabilities(const struct lh_sim_bound *b)
+{
+    return strncmp(b->name, "capability_", strlen("capability_")) == 0;
+}
+
+static void draw_sizes(struct lh_sim_plan *plan, uint64_t seed)
 {
     if (plan->settings.etcd > 0)
         draw_reigns(&plan->settings, plan->mix.lease.ns > 0, seed);
@@ -242,8 +264,8 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
-        if (strcmp(b->core, "reign") == 0 || (b->leases && plan->mix.lease.ns == 0) ||
-            b->shipped == 0) /* off, or on by the plan */
+        if (strcmp(b->core, "reign") == 0 || is_of_capabilities(b) ||
+            (b->leases && plan->mix.lease.ns == 0) || b->shipped == 0) /* off, or on by the plan */
             continue;
         struct lh_prng *draw = b->leases ? &of_leases : b->later ? &later : &random;
         uint64_t value = scaled(b, s);
@@ -259,4 +281,10 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
         agree_on_leases(s);
     if (!shipped)
         s->piece_bytes = spread(&random, 1, s->piece_bytes);
+}
+
+void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
+{
+    draw_sizes(plan, seed);
+    draw_capabilities(&plan->settings, seed);
 }

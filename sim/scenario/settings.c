@@ -36,6 +36,7 @@ static const struct phrase {
     {"chunkservers <>", {SLOT("", lh_sim_slot_small, servers)}},
     {"clients <>", {SLOT("", lh_sim_slot_small, clients)}},
     {"strangers <>", {SLOT("", lh_sim_slot_small, strangers)}},
+    {"capabilities <>", {SLOT("", lh_sim_slot_flag, capabilities)}},
     {"roles <>", {SLOT("", lh_sim_slot_flag, roles)}},
     {"masters <>", {SLOT("", lh_sim_slot_small, masters)}},
     {"etcd members <>", {SLOT("", lh_sim_slot_small, etcd)}},
@@ -322,6 +323,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.clients = s->clients;
     c.strangers = s->strangers;
     c.roles = s->roles;
+    c.capabilities = s->capabilities;
     c.masters = s->masters;
     c.etcd_members = s->etcd;
     c.etcd.propose = s->etcd_takes;

@@ -52,6 +52,7 @@ struct lh_sim_settings {
     uint64_t bounds[LH_SIM_BOUNDS_MAX]; /* of the cores (bounds.h); 0: as shipped */
     bool clocks_beyond_rho;             /* INV-1 and INV-2 may break (INV-7) */
     bool replicas_may_be_lost;          /* one good member of a settled chunk is enough */
+    bool capabilities;                  /* chunkservers ask for them (ACC-5) */
     bool roles;                         /* certificates: strangers may read at most */
     bool ruin; /* more damage than the protocol survives: loss must be reported, nothing else */
     char plant[LH_SIM_PLANT_NAME_MAX + 1]; /* a planted bug that is switched on; "": none */

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import grpc
 
@@ -35,15 +36,17 @@ def methods():
 
 class RolesTest(TlsTest):
 
-    def start_with(self, table="", options=CALM):
-        """A cluster whose nodes have that table of roles."""
+    def start_with(self, table="", options=CALM, master=()):
+        """A cluster whose nodes have that table of roles; `master`: more of its options."""
         roles = os.path.join(self.folder, "roles")
         with open(roles, "w", encoding="utf-8") as file:
             file.write(table)
         self.cluster = process_cluster.Cluster(self.folder, **options)
         secure(self.cluster, self.certs)
         for node in self.cluster.nodes():
-            node.argv.append(f"--roles={roles}")
+            node.metrics = f"127.0.0.1:{process_cluster.free_port()}"
+            node.argv += [f"--roles={roles}", f"--metrics-listen={node.metrics}"]
+        self.cluster.master.argv.extend(master)
         self.cluster.start()
 
     def as_role(self, who):
@@ -136,6 +139,77 @@ class RolesTest(TlsTest):
         self.assertEqual(self.allowed("reader/web", "cat", "/logs/web"), b"one\ntwo\n")
         log = self.cluster.master.log_text()
         self.assertIn("refused: leasehold://", log)
+
+    def test_a_chunks_servers_ask_for_what_the_master_gave(self):
+        self.start_with("leasehold://reader/web reader /logs/\n"
+                        "leasehold://writer/ingest writer /logs/\n")
+        schema = load_schema(SCHEMA, os.path.join(self.folder, "schema"))
+        code = schema.ErrorCode.Value
+        for path in ("/secret", "/logs/web"):
+            self.allowed("admin/test", "create", path)
+            self.allowed("admin/test", "append", path, stdin=path.encode() + b"\n")
+        found = {}
+        for who, path in (("admin/test", "/secret"), ("reader/web", "/logs/web")):
+            channel = Channel(schema, self.cluster.master.address, tls_dir=self.certs.issue(who)
+                              if who == "reader/web" else self.certs.dir_of(who))
+            found[path] = channel.call("Master", "Locate", schema.LocateRequest(path=path),
+                                       30).chunks[0]
+            channel.close()
+        secret, own = found["/secret"], found["/logs/web"]
+        self.assertEqual(len(own.capability), 33)
+        forged = bytearray(own.capability)
+        forged[-1] ^= 1
+
+        def read(server, **fields):
+            """What the restricted reader gets, who has found out the chunk's number."""
+            channel = Channel(schema, server.address, tls_dir=self.certs.dir_of("reader/web"))
+            try:
+                reply = channel.chunkserver("Read", 30, max_bytes=1 << 20, **fields)
+                return reply.error, reply.batches
+            finally:
+                channel.close()
+
+        for server in self.cluster.servers.values():
+            for shown in (b"", own.capability, bytes(forged), b"x" * 33, b"x" * 1000):
+                self.assertEqual(read(server, chunk=secret.chunk, capability=shown),
+                                 (code("STALE_CAPABILITY"), b""))
+            self.assertEqual(read(server, chunk=own.chunk)[0], code("STALE_CAPABILITY"))
+            error, batches = read(server, chunk=own.chunk, capability=own.capability)
+            self.assertEqual(error, code("OK"))
+            self.assertIn(b"/logs/web", batches)
+            for mode in ("RECOVERY", "COPY"):
+                with self.assertRaises(grpc.RpcError) as raised:
+                    read(server, chunk=own.chunk, capability=own.capability,
+                         mode=schema.ReadMode.Value(mode), version=own.version)
+                self.assertEqual(raised.exception.code(), grpc.StatusCode.PERMISSION_DENIED)
+        log = "".join(s.log_text() for s in self.cluster.servers.values())
+        self.assertIn("refused: leasehold://reader/web, chunk ", log)
+        for node in self.cluster.nodes():
+            self.assertNotIn(own.capability.hex(), node.log_text())
+
+    def test_a_capability_that_runs_out_is_no_error(self):
+        self.start_with(options={"session_term": "500ms"}, master=["--capability-term=1s"])
+        self.allowed("admin/test", "create", "/f")
+        writer = subprocess.Popen([binary("leasehold"), "append", "/f"], stdin=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env=self.as_role("writer/ingest"))
+        reader = subprocess.Popen([binary("leasehold"), "tail", "--follow", "-n", "100", "/f"],
+                                  stdout=subprocess.PIPE, env=self.as_role("reader/web"))
+        for i in range(30):
+            line = b"record %d\n" % i
+            writer.stdin.write(line)
+            writer.stdin.flush()
+            self.assertEqual(reader.stdout.readline(), line)
+            time.sleep(0.15)
+        reader.kill()
+        reader.wait()
+        reader.stdout.close()
+        _, errors = writer.communicate(timeout=30)
+        self.assertEqual((writer.returncode, errors), (0, b""))
+        stale = sum(self.figure(server, "chunkserver_capabilities_stale_total")
+                    for server in self.cluster.servers.values())
+        self.assertGreater(stale, 2)
+        # What was listed has run out when it is looked at, chunk by chunk.
+        self.allowed("admin/test", "fsck", "--deep")
 
     def test_a_chunkserver_under_another_ones_name_is_not_let_in(self):
         self.start_with(options={})

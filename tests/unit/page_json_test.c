@@ -62,6 +62,18 @@ static void scalars_and_what_is_absent(void **state)
     free(text);
 }
 
+/* A capability opens the chunk to whoever has it. */
+static void secrets_are_not_there(void **state)
+{
+    Leasehold__ChunkInfo with = LEASEHOLD__CHUNK_INFO__INIT;
+
+    (void)state;
+    with.capability = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "secret"};
+    char *text = json_of(&with.base);
+    assert_null(strstr(text, "capability"));
+    free(text);
+}
+
 static void bytes_are_base64_and_of_a_oneof_one_is_there(void **state)
 {
     static const char *const wanted[] = {"\"\"", "\"AA==\"", "\"AAH/\"", "\"AAH/fg==\""};
@@ -161,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalars_and_what_is_absent),
+        cmocka_unit_test(secrets_are_not_there),
         cmocka_unit_test(bytes_are_base64_and_of_a_oneof_one_is_there),
         cmocka_unit_test(parameters_set_fields),
         cmocka_unit_test(addresses),

@@ -408,6 +408,7 @@ void node_start(struct world *w, int node)
         .scrub_rate = w->scrub_rate,
         .scrub_position = n->scrub,
         .bounds = w->bounds,
+        .capabilities = w->capabilities,
     };
     n->cs = lh_chunkserver_create(&config);
     n->stopped = false;
@@ -521,6 +522,27 @@ static uint64_t term_ns(uint64_t ms)
     return lh_term_for_holder(lh_milliseconds(ms), PPM).ns;
 }
 
+struct keys {
+    Leasehold__CapabilityKey items[LH_CAPABILITY_KEYS], *list[LH_CAPABILITY_KEYS];
+    size_t count;
+};
+
+static void tell_keys(struct world *w, struct keys *k)
+{
+    k->count = 0;
+    if (w->issuer == NULL)
+        return;
+    lh_capability_issuer_tend(w->issuer, w->now);
+    for (; k->count < w->issuer->count; k->count++) {
+        struct lh_capability_key *from = &w->issuer->keys[k->count];
+        Leasehold__CapabilityKey *to = k->list[k->count] = &k->items[k->count];
+        leasehold__capability_key__init(to);
+        to->number = from->number;
+        to->secret = (ProtobufCBinaryData){sizeof from->secret, from->secret};
+        to->age_ns = lh_instant_until(from->introduced, w->now).ns;
+    }
+}
+
 static void on_register(struct world *w, int node, const Leasehold__Register *reg)
 {
     struct node *n = &w->nodes[node];
@@ -549,6 +571,10 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     char *both[] = {(char *)(uintptr_t)names[MASTER], (char *)(uintptr_t)names[STANDBY]};
     r.masters = both;
     r.n_masters = w->lists ? 2 : 0;
+    struct keys keys;
+    tell_keys(w, &keys);
+    r.keys = keys.list;
+    r.n_keys = keys.count;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     m.registered = &r;
     master_send(w, node, &m);
@@ -584,6 +610,10 @@ static void on_heartbeat(struct world *w, int node, const Leasehold__Heartbeat *
     r.master_term = w->master_term;
     r.stamp = hb->stamp;
     r.term_ns = term_ns(SESSION_TERM_MS);
+    struct keys keys;
+    tell_keys(w, &keys);
+    r.keys = keys.list;
+    r.n_keys = keys.count;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT;
     m.heartbeat = &r;
     master_send(w, node, &m);
@@ -957,6 +987,7 @@ void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence)
     m.writer = writer;
     m.first_sequence = first_sequence;
     m.token = c->world->token;
+    m.capability = c->world->capability;
     append_parts(c, &m, 1, NULL);
 }
 
@@ -1031,6 +1062,7 @@ struct conn *settler(struct world *w, int node, uint64_t version, uint64_t write
     q.chunk = CHUNK;
     q.version = version;
     q.writer = writer;
+    q.capability = w->capability;
     conn_send(c, &q.base, NULL);
     return c;
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "access/capability.h"
 #include "base/prng.h"
 #include "batch/batch.h"
 #include "chunkserver/chunkserver.h"
@@ -153,11 +154,14 @@ struct world {
     uint64_t chunk_size;                 /* likewise */
     struct lh_chunkserver_bounds bounds; /* of servers that start */
     uint64_t repair_rate, scrub_rate;
-    uint64_t pending_bytes;          /* of servers that start; 0: the default */
-    struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
-    uint64_t fence;                  /* of grants that follow (TOK-2) */
-    uint64_t token;                  /* of writers that follow */
-    unsigned joining;                /* bits: members that a grant names so (REC-4) */
+    uint64_t pending_bytes;              /* of servers that start; 0: the default */
+    struct lh_duration scrub_period;     /* of servers that start; FOREVER unless a story sets it */
+    uint64_t fence;                      /* of grants that follow (TOK-2) */
+    uint64_t token;                      /* of writers that follow */
+    bool capabilities;                   /* servers that start ask for them (ACC-5), and ... */
+    struct lh_capability_issuer *issuer; /* ... are told its keys; NULL: none */
+    ProtobufCBinaryData capability;      /* that writers and settlers show from now on */
+    unsigned joining;                    /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;
     struct disk_op *ops;

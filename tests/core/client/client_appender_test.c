@@ -195,6 +195,63 @@ static void say_settled(
     say(&a->w, link, &m);
 }
 
+static void with_capability(Leasehold__ChunkInfo *chunk, const char *bytes)
+{
+    chunk->capability = (ProtobufCBinaryData){strlen(bytes), (uint8_t *)(uintptr_t)bytes};
+}
+
+static bool is_capability(const ProtobufCBinaryData *shown, const char *bytes)
+{
+    return shown->len == strlen(bytes) && memcmp(shown->data, bytes, shown->len) == 0;
+}
+
+static void a_stale_capability_is_replaced_by_the_master_and_blames_nobody(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+    const Leasehold__OpenTailRequest *open;
+    const Leasehold__SettleRequest *settle;
+    Leasehold__ChunkInfo chunk = open_chunk(5, 3, 1000, 0), old = sealed_chunk(5, 3, 1000, 500);
+
+    (void)state;
+    open_appender(&a);
+    b1 = next_batch(&a);
+    ask(&a.w, &b1);
+    with_capability(&chunk, "first");
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), chunk, 0, NULL);
+    a.stream = expect_open(&a.w, LH_METHOD_APPEND, "s1:1");
+    const Leasehold__AppendPart *m = expect_part(&a.w, a.stream);
+    assert_true(is_capability(&m->capability, "first"));
+    a.lane = m->lane;
+    say_writer_opened(&a.w, a.stream, a.lane, a.writer);
+    expect_batch(&a, 1);
+
+    /* When it has run out, the master hears nothing of a failed primary; the batch comes again. */
+    refuse(&a, LH_ERR_STALE_CAPABILITY);
+    uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &open);
+    assert_true(open->failed_version == 0 && open->failed_chunk == 0 && open->full_chunk == 0);
+    with_capability(&chunk, "second");
+    say_tail(&a.w, link, chunk, 0, NULL);
+    a.stream = expect_open(&a.w, LH_METHOD_APPEND, "s1:1");
+    m = expect_part(&a.w, a.stream);
+    assert_true(is_capability(&m->capability, "second"));
+    a.lane = m->lane;
+    say_writer_opened(&a.w, a.stream, a.lane, a.writer);
+    expect_batch(&a, 1);
+
+    /* And a settling shows what came with the sealed chunk. */
+    refuse(&a, LH_ERR_CHUNK_FULL);
+    pass(&a.w);
+    with_capability(&old, "third");
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+        open_chunk(6, 1, 1500, 2), 2, &old);
+    link = expect_request(&a.w, LH_METHOD_SETTLE, "s1:1", &settle);
+    assert_true(is_capability(&settle->capability, "third"));
+    say_settled(&a, link, true, 1, 454);
+    expect_complete(&a.w, &b1, LH_OK);
+    world_deinit(&a.w);
+}
+
 static void a_full_chunk_is_settled_before_anything_goes_to_the_next(void **state)
 {
     struct appender a;
@@ -663,6 +720,7 @@ int main(void)
         cmocka_unit_test(batches_go_out_in_sequence),
         cmocka_unit_test(no_more_than_a_window_is_unanswered),
         cmocka_unit_test(a_broken_stream_is_redone_from_the_first_unacknowledged_batch),
+        cmocka_unit_test(a_stale_capability_is_replaced_by_the_master_and_blames_nobody),
         cmocka_unit_test(a_full_chunk_is_settled_before_anything_goes_to_the_next),
         cmocka_unit_test(a_retry_that_lands_on_a_later_chunk_asks_every_member_for_the_seal),
         cmocka_unit_test(nothing_is_sent_while_a_seal_cannot_be_asked),

@@ -370,6 +370,38 @@ static void a_member_without_an_address_is_not_corrupt(void **state)
     world_deinit(&r.w);
 }
 
+static bool shows(const Leasehold__ReadRequest *m, const char *bytes)
+{
+    return m->capability.len == strlen(bytes) &&
+           memcmp(m->capability.data, bytes, m->capability.len) == 0;
+}
+
+/* Nobody takes it any more: the master is asked, and the program sees nothing of it. */
+static void a_stale_capability_is_replaced_by_the_master(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+    const Leasehold__ReadRequest *m;
+
+    (void)state;
+    chunk.capability = (ProtobufCBinaryData){5, (uint8_t *)(uintptr_t) "first"};
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    for (int i = 0; i < 3; i++) {
+        uint64_t link = expect_read(&r, 5, 0, NULL, &m);
+        assert_true(shows(m, "first"));
+        say_refusal(&r, link, LH_ERR_STALE_CAPABILITY);
+    }
+    chunk.capability = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "second"};
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+    pass(&r.w);
+    uint64_t link = expect_read(&r, 5, 0, NULL, &m);
+    assert_true(shows(m, "second"));
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
 /* The master lists a chunk's members anew, in another order, while one of them is being asked:
  * nobody counts twice, and who was not asked yet still is. */
 static void a_newer_list_of_members_begins_a_new_round(void **state)
@@ -1102,6 +1134,7 @@ int main(void)
         cmocka_unit_test(what_is_read_continues_what_was_read),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
+        cmocka_unit_test(a_stale_capability_is_replaced_by_the_master),
         cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),
         cmocka_unit_test(a_chunk_that_is_read_ahead_in_vain_hammers_nobody),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),

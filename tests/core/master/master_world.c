@@ -509,6 +509,18 @@ void world_forget_lines(struct world *w)
     free_lines(w);
 }
 
+/* The clocks of all show the same. */
+static void told_keys(
+    const struct world *w, struct server *s, size_t count, Leasehold__CapabilityKey *const *keys)
+{
+    s->keys_told = count;
+    for (size_t i = 0; s->keys != NULL && i < count; i++) {
+        assert_int_equal(keys[i]->secret.len, LH_CAPABILITY_SECRET_BYTES);
+        lh_capability_learn(s->keys, keys[i]->number, keys[i]->secret.data, w->now,
+            lh_nanoseconds(keys[i]->age_ns));
+    }
+}
+
 bool server_register_with(struct world *w, struct server *s,
     const Leasehold__ReplicaReport *replicas, size_t replica_count,
     const Leasehold__ChunkVersion *held, size_t held_count)
@@ -556,6 +568,7 @@ bool server_register_with(struct world *w, struct server *s,
         return false;
     s->session = reply->registered->session;
     s->last_stamp = reply->registered->stamp;
+    told_keys(w, s, reply->registered->n_keys, reply->registered->keys);
     return true;
 }
 
@@ -595,6 +608,7 @@ bool server_heartbeat_active(
     if (reply == NULL || reply->heartbeat->error != LEASEHOLD__ERROR_CODE__OK)
         return false;
     s->last_stamp = reply->heartbeat->stamp;
+    told_keys(w, s, reply->heartbeat->n_keys, reply->heartbeat->keys);
     if (extended != NULL)
         *extended = reply->heartbeat->n_extended == 1;
     return true;

@@ -1,0 +1,9 @@
+/* Who is served what, by what he has shown (ACC-5). Inside sim/observers only. */
+#pragma once
+
+#include "sim/observers/internal.h"
+
+/* Of nodes that are no strangers, with a cluster that has capabilities. */
+void lh_ob_capability_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_capability_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_capability_deinit(struct lh_sim_observers *o);

@@ -1,0 +1,27 @@
+#include "sim/run/bugs_internal.h"
+
+const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
+    /* Who may do what. */
+    {"method-without-its-right", "ACC-3",
+        "the master looks at nobody's role; who may read at most creates files and registers",
+        "ACC-3"},
+    {"replica-for-anybody", "ACC-3",
+        "a chunkserver takes replicas and appends from whoever has a certificate", "ACC-3"},
+    {"capability-not-asked", "ACC-5", "a chunkserver serves whoever has found out a chunk's number",
+        "ACC-5"},
+    {"capability-of-any-chunk", "ACC-5",
+        "the chunk is not in the MAC: what was given for one file opens all others", "ACC-5"},
+    {"capability-rights-ignored", "ACC-5",
+        "the rights are not looked at: who may read a chunk appends to it", "ACC-5"},
+    {"capability-mac-not-compared", "ACC-5",
+        "whoever knows a key's number makes capabilities as he likes", "ACC-5"},
+    {"capability-never-over", "ACC-5",
+        "its end is not looked at: who was let in once is let in for ever", "ACC-5"},
+    {"lane-outlives-its-capability", "ACC-5",
+        "it is asked for when a writer opens alone: a lane that stays open appends for ever",
+        "ACC-5"},
+    {"key-age-counts-from-receipt", "ACC-6",
+        "a chunkserver takes a key's age for that of the answer's arrival, which was delayed: what "
+        "is made with it holds for longer",
+        "ACC-5"},
+};
