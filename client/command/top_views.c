@@ -277,7 +277,7 @@ void lh_top_help(struct lh_top_rows *rows)
         "p            pause, and go on",
         "h            this help, and back",
         "",
-        "Rates are of the last 10 seconds, and \"-\" until two answers are there. Those of appends "
+        "Rates are over up to 10 s, and \"-\" until two answers are there. Those of appends "
         "are as of the servers' heartbeats.",
         "Leases about to change: their holder is lost, they are on their way to or from it, or "
         "nobody appends, so that they are not renewed and run out.",

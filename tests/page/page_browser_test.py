@@ -120,6 +120,42 @@ class BrowserTest(unittest.TestCase):
                                   ".textContent"), "1 min")
         self.assertEqual(page.run("document.querySelectorAll('.track .given').length"), 2)
 
+    def test_a_session_called_value(self):
+        """It has a lane of its own, beside the value's."""
+        page = self.open()
+        events = [{"kind": "VALUE_CHANGED", "ago_ms": "3000", "session": "", "holder": "by hand"},
+                  {"kind": "LEASE_GRANTED", "ago_ms": "2000", "session": canned.session(1),
+                   "holder": "value"}]
+        self.assertEqual(page.run("import('/lease.js').then(m => m.lanesOf(%s, []).map(l => "
+                                  "[l.name, l.suffix ?? '']))" % json.dumps(events)),
+                         [["value", ""], ["value", "010101"]])
+
+    def test_an_answer_that_cannot_be_shown(self):
+        page = self.open()
+        page.run("fetch = async () => ({ json: async () => ({ error: 'OK' }) })")
+        page.run("location.hash = '#/servers'")
+        until = time.monotonic() + 60
+        while "cannot show this answer" not in page.run("document.querySelector('main').innerText"):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        self.assertEqual(page.run("document.querySelector('h1').textContent"), "Not shown")
+        page.errors.clear()
+
+    def test_a_hidden_page_follows_nothing(self):
+        page = self.open()
+        page.run("window.sources = []; window.hide = (hidden) => { Object.defineProperty(document, "
+                 "'hidden', { value: hidden, configurable: true }); "
+                 "document.dispatchEvent(new Event('visibilitychange', { bubbles: true })); }; "
+                 "EventSource = class extends EventSource "
+                 "{ constructor(at) { super(at); sources.push(this); } }; 0")
+        page.run("hide(true); hide(false)")
+        page.wait_for("sources.length === 1 && sources[0].readyState === EventSource.OPEN")
+        page.run("hide(true)")
+        self.assertTrue(page.run("sources[0].readyState === EventSource.CLOSED"))
+        page.run("hide(false)")
+        page.wait_for("document.getElementById('status').textContent === 'live' && "
+                      "sources.length === 2 && sources[1].readyState === EventSource.OPEN")
+
     def test_contrast(self):
         """Of text on its background: at least 4.5, as WCAG asks (AA)."""
         for dark in (False, True):

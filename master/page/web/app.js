@@ -1,6 +1,6 @@
 // Which view is shown, and when it is drawn again.
 import { call, h, update } from "./base.js";
-import { follow, live } from "./live.js";
+import { SILENT_MS, check, follow, live } from "./live.js";
 import * as views from "./views.js";
 
 // Each view: load() gets what it shows, draw(loaded) makes elements of it; every: seconds.
@@ -35,10 +35,19 @@ function parse(hash) {
   return { view, at, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
+function drawn(view, loaded, at, query) {
+  try {
+    return view.draw(loaded, at, query, draw);
+  } catch (error) {
+    console.error(error);
+    return views.failed({ code: "NOT_DRAWN", message: `The page cannot show this answer: ${error.message}` });
+  }
+}
+
 function draw() {
   const { view, at, query, loaded, error } = shown;
   let content;
-  if (loaded) content = view.draw(loaded, at, query, draw);
+  if (loaded) content = drawn(view, loaded, at, query);
   else if (error) content = views.failed(error);
   else content = h("div", {}, h("p.quiet", {}, "Loading…"));
   const wanted = h("main", { id: "main", tabindex: "-1", "aria-busy": loaded || error ? null : "true" },
@@ -83,14 +92,17 @@ function show() {
 
 // What the master says of itself; only a change is written, so that it is read out once.
 function drawStatus() {
+  if (document.hidden) return;
+  const late = live.heard && performance.now() - live.asked > SILENT_MS;
   const [tone, words] = !live.connected
-    ? ["bad", live.heard ? "No answer from this master; what is shown is of before" : "Connecting…"]
+    ? ["bad", late ? "No answer from this master; what is shown is of before" : "Connecting…"]
     : live.ready ? ["good", "live"] : ["warn", live.why];
   const wanted = h("p", { id: "status", role: "status", class: tone }, words);
   update(status, wanted);
 }
 
 function tick() {
+  check();
   drawStatus();
   if (document.hidden || !shown) return;
   shown.age++;
@@ -106,5 +118,5 @@ document.querySelector(".skip").onclick = (event) => {
   main.focus();
 };
 show();
-follow(tick);
-drawStatus();
+follow(drawStatus);
+setInterval(tick, 1000);

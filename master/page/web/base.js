@@ -59,13 +59,16 @@ function updateChildren(old, wanted) {
   }
 }
 
+const CALL_MS = 8000; // more than the master's own limit
+
 // A call of the API. Throws an Error with `code`, the name of the error.
 export async function call(name, parameters = {}) {
   const query = Object.entries(parameters).filter(([, v]) => v !== "" && v !== undefined)
     .map(([k, v]) => `${k}=${encodeURIComponent(v)}`).join("&");
   let answer;
   try {
-    const response = await fetch(`api/${name}${query && "?" + query}`);
+    const response = await fetch(`api/${name}${query && "?" + query}`,
+      { signal: AbortSignal.timeout(CALL_MS) });
     answer = await response.json();
   } catch {
     throw Object.assign(new Error("This master does not answer."), { code: "UNREACHABLE" });

@@ -44,14 +44,14 @@ function wordsOf(e) {
 // negative one is to come.
 export function lanesOf(events, terms) {
   const lanes = new Map();
-  const lane = ({ session, holder }) => {
-    const key = session || holder;
-    if (!lanes.has(key)) lanes.set(key, { key, name: holder, spans: [], marks: [], waits: [] });
+  const laneOf = (key, name) => {
+    if (!lanes.has(key)) lanes.set(key, { key, name, spans: [], marks: [], waits: [] });
     return lanes.get(key);
   };
+  const lane = ({ session, holder }) => laneOf(session || holder, holder);
   const openSpan = (l) => l.spans.findLast((s) => s.to === null);
   for (const e of events) {
-    const l = lane(isOfValue(e) ? { holder: "value" } : e);
+    const l = isOfValue(e) ? laneOf(null, "value") : lane(e);
     const at = Number(e.ago_ms);
     if (e.kind === "LEASE_QUEUED") l.waits.push({ from: at, to: null });
     if (e.kind === "LEASE_WITHDRAWN" || e.kind === "LEASE_GRANTED")
@@ -78,8 +78,9 @@ export function lanesOf(events, terms) {
     for (const w of l.waits) w.to ??= 0;
   }
   const all = [...lanes.values()];
-  for (const l of all) // programs may have one label
-    if (all.some((other) => other !== l && other.name === l.name)) l.suffix = hex(l.key).slice(0, 6);
+  for (const l of all) // programs may have one label, which may be "value"
+    if (l.key !== null && all.some((other) => other !== l && other.name === l.name))
+      l.suffix = hex(l.key).slice(0, 6);
   return all;
 }
 

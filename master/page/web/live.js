@@ -1,12 +1,14 @@
 // The figures of the master, each second, and whether it is there.
 
 const KEPT = 120; // seconds
+export const SILENT_MS = 3000; // it is taken for not connected
 
 export const live = {
   samples: [],     // {at, figures}: the newest last
   ready: true,
   why: "",
-  heard: 0,        // when the last one came
+  heard: 0,        // when the last one came, as of performance.now()
+  asked: 0,        // when the page began to follow, or was shown again
   connected: false,
 };
 
@@ -24,19 +26,56 @@ export function rates(name) {
   return values;
 }
 
-export function follow(changed) {
-  const source = new EventSource("api/live");
+// A source that is closed, or silent, for so long is replaced.
+const CLOSED_MS = 3000, STALE_MS = 10e3;
+let source = null;
+let opened = 0;  // when `source` was
+let changed = () => {};
+
+function open() {
+  source?.close();
+  opened = performance.now();
+  const mine = source = new EventSource("api/live");
   source.onmessage = (event) => {
+    if (mine !== source) return;
     const frame = JSON.parse(event.data);
-    live.samples.push({ at: performance.now(), figures: frame.figures });
+    const now = performance.now();
+    live.samples.push({ at: now, figures: frame.figures });
     if (live.samples.length > KEPT) live.samples.shift();
-    Object.assign(live, { ready: frame.ready, why: frame.why, heard: Date.now(), connected: true });
+    Object.assign(live, { ready: frame.ready, why: frame.why, heard: now, connected: true });
     changed();
   };
-  source.onerror = () => {
+  source.onerror = () => { // it may try again by itself
+    if (mine !== source) return;
     live.connected = false;
     changed();
-    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
-    setTimeout(() => follow(changed), 3000);
   };
+}
+
+// Once a second: a connection to a master that hangs, or across a cut network, reports no error.
+export function check() {
+  const now = performance.now();
+  if (now - live.heard > SILENT_MS) live.connected = false;
+  if (!source) return;
+  const patience = source.readyState === EventSource.CLOSED ? CLOSED_MS : STALE_MS;
+  if (now - Math.max(opened, live.heard) > patience) open();
+}
+
+// A hidden page follows nothing: browsers have six connections to one origin for all its pages.
+function show() {
+  if (document.hidden) {
+    source?.close();
+    source = null;
+    return;
+  }
+  live.asked = performance.now();
+  open();
+  check();
+  changed();
+}
+
+export function follow(then) {
+  changed = then;
+  addEventListener("visibilitychange", show);
+  show();
 }

@@ -27,6 +27,7 @@ export function failed(error) {
   if (error.code === "PERMISSION")
     return h("div", {}, heading("Not allowed"), h("p", {}, error.message),
       h("p.quiet", {}, "The browser has to show a certificate of this cluster with that right."));
+  if (error.code === "NOT_DRAWN") return h("div", {}, heading("Not shown"), h("p", {}, error.message));
   return h("div", {}, heading("No answer"), h("p", {}, error.message),
     h("p.quiet", {}, "It is asked again every few seconds."));
 }
