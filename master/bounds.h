@@ -85,6 +85,7 @@
     X(sharers_max, 65536, "holders of one shared lock")                                            \
     X(cancels_max, 4096, "calls that wait for a cancelled lock's end")                             \
     X(events_max, 65536, "events of leases that are kept to be looked at")                         \
+    X(events_listed, 1000, "of these, at most so many in one answer")                              \
     X(events_session, 16, "a session's requests for locks in a second of which events are kept")   \
     X(formers_max, 1024, "sessions that are over whose titles are kept for that")                  \
     X(names_shown, 16, "holders and waiters of a name in a listing of many")                       \

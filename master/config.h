@@ -17,6 +17,7 @@
 
 #define LH_PATH_BYTES_MAX         1024u
 #define LH_REPLICATION_MAX        16u
+#define LH_EVENT_SECRET_BYTES     16u
 #define LH_SESSION_TERM_MIN_NS    200000000ull
 #define LH_SESSION_TERM_MAX_NS    3600000000000ull
 #define LH_OPEN_TAIL_WAIT_MS_MAX  10000u
@@ -65,6 +66,8 @@ struct lh_master_config {
     uint8_t
         capability_secret[LH_CAPABILITY_SECRET_BYTES]; /* then: drawn at random for this process,
                                                               and nobody else knows it */
+    uint8_t event_secret[LH_EVENT_SECRET_BYTES]; /* likewise: the key of names among the events. Not
+                                                    made of `seed`: the cluster id shows that */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for

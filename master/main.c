@@ -307,7 +307,9 @@ static int open_and_run(struct lh_master_options *o, int argc, char **argv)
     struct lh_master_config *config = &o->reigns.master;
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed ||
         getrandom(config->capability_secret, sizeof config->capability_secret, 0) !=
-            (ssize_t)sizeof config->capability_secret) {
+            (ssize_t)sizeof config->capability_secret ||
+        getrandom(config->event_secret, sizeof config->event_secret, 0) !=
+            (ssize_t)sizeof config->event_secret) {
         lh_log(LH_ERROR, COMPONENT, "the operating system gives no random numbers");
         return LH_SERVER_SYSTEM;
     }

@@ -94,6 +94,7 @@ BOUND = re.compile(
     r"[ \t]*=?[ \t]*\(*[ \t]*(?:UINT\d+_C\([ \t]*)?\d"
 )
 UNBOUND = {
+    "LH_EVENT_SECRET_BYTES": "size of a key of SipHash",
     # What is stored, or said on the wire.
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
@@ -190,7 +191,7 @@ IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
     " reign restored guard guard_arg lookups_host lookups_process access"
-    " capability_secret"
+    " capability_secret event_secret"
 ).split()
 
 # How long a file may be, and those that still are longer.

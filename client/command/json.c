@@ -124,6 +124,7 @@ json_t *lh_json_server(const struct lh_server_info *s)
     (void)json_object_set_new(json, "batches_ordered", number(s->batches_ordered));
     (void)json_object_set_new(json, "bytes_ordered", number(s->bytes_ordered));
     (void)json_object_set_new(json, "ordered_ago_ms", number(s->ordered_ago_ms));
+    (void)json_object_set_new(json, "ordered_unreported", json_boolean(s->ordered_unreported));
     return json;
 }
 

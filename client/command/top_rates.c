@@ -128,8 +128,9 @@ void lh_top_server_rates(const struct lh_top_history *h, const struct lh_server_
         return;
     const struct lh_top_sample *newest = h->good[h->count - 1];
     const struct lh_server_info *then = server_of(&h->good[0]->servers, now->server_id);
-    if (then == NULL)
-        return;
+    if (then == NULL || !then->live || then->incarnation != now->incarnation ||
+        then->ordered_unreported || now->ordered_unreported)
+        return; /* its counters are another process's, or not known yet at this master */
     uint64_t from = counted_at(h->good[0], then), to = counted_at(newest, now);
     if (to < from + SAME_BEAT_MS)
         return;

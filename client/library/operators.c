@@ -89,6 +89,7 @@ static void copy_server(struct lh_server_info *to, const Leasehold__ServerInfo *
         .batches_ordered = from->batches_ordered,
         .bytes_ordered = from->bytes_ordered,
         .ordered_ago_ms = from->ordered_ago_ms,
+        .ordered_unreported = from->ordered_unreported,
     };
 }
 

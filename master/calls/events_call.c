@@ -92,7 +92,7 @@ static void fill(struct lh_master *m, const Leasehold__ListEventsRequest *reques
     struct page *page, Leasehold__ListEventsReply *reply)
 {
     uint64_t subject = request->chunk != 0 ? lh_m_event_of_chunk(request->chunk)
-                                           : lh_m_event_of_name(request->name);
+                                           : lh_m_event_of_name(m, request->name);
     const struct lh_m_event *e;
     size_t cursor = 0;
 
@@ -116,7 +116,7 @@ void lh_m_list_events(
 {
     Leasehold__ListEventsReply reply = LEASEHOLD__LIST_EVENTS_REPLY__INIT;
     struct page page = {
-        .limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max)};
+        .limit = lh_m_page_size(request->limit, m->config.events_listed, m->config.events_listed)};
 
     if (request->chunk != 0 && lh_m_chunk_find(m, request->chunk) == NULL) {
         /* Its events may be there; but no path says any more who may see them (ACC-3). */

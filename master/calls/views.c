@@ -81,5 +81,7 @@ void lh_m_server_view(
     info->copies_out = s->copies_out;
     info->batches_ordered = s->ordered.batches;
     info->bytes_ordered = s->ordered.bytes;
-    info->ordered_ago_ms = lh_duration_ms(lh_instant_until(s->ordered.at, m->now));
+    info->ordered_unreported = s->ordered.at.ns == 0;
+    if (!info->ordered_unreported)
+        info->ordered_ago_ms = lh_duration_ms(lh_instant_until(s->ordered.at, m->now));
 }

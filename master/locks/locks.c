@@ -50,7 +50,7 @@ void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct
     Leasehold__LeaseEventKind kind, uint64_t token, const char *why)
 {
     struct lh_m_event event = {
-        .subject = lh_m_event_of_name(n->text),
+        .subject = lh_m_event_of_name(m, n->text),
         .kind = kind,
         .version = token,
         .left_ms = lh_m_event_left(

@@ -116,16 +116,19 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
             "this session has no lock on the name with that token");
         return;
     }
-    c = lh_m_claim_of(n, p);
-    lh_m_note_lock(m, n, p,
-        yield->refuse ? LEASEHOLD__LEASE_EVENT_KIND__LEASE_KEPT
-                      : LEASEHOLD__LEASE_EVENT_KIND__LEASE_YIELDED,
-        yield->token, NULL);
+    /* A program can say either as often as it likes; among the events are a recall's first refusal
+     * and a lock's first yield. */
     if (yield->refuse) {
-        if (c != NULL)
-            c->refused = true;
+        c = lh_m_claim_of(n, p);
+        if (c == NULL)
+            return;
+        if (c->recalled && !c->refused)
+            lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_KEPT, yield->token, NULL);
+        c->refused = true;
         return;
     }
+    if (info.own_end.ns == UINT64_MAX)
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_YIELDED, yield->token, NULL);
     LH_MARK("lock-yielded");
     if (LH_PLANTED("cut-lease-renewed"))
         return;

@@ -77,7 +77,8 @@ static ssize_t more(void *arg, uint64_t position, char *to, size_t most)
 
     (void)position;
     pthread_mutex_lock(&page->lock);
-    if (v->frame == NULL && page->frame != NULL && page->frame->number > v->seen) {
+    if (!page->stopping && v->frame == NULL && page->frame != NULL &&
+        page->frame->number > v->seen) {
         v->frame = page->frame;
         v->frame->references++;
         v->seen = v->frame->number;
@@ -202,7 +203,9 @@ void lh_page_teller_stop(struct lh_page *page)
     if (page->teller_runs)
         pthread_join(page->teller, NULL);
     page->teller_runs = false;
+    pthread_mutex_lock(&page->lock); /* the server's thread may be in more() */
     frame_unref(page->frame);
     page->frame = NULL;
+    pthread_mutex_unlock(&page->lock);
     pthread_cond_destroy(&page->wake);
 }

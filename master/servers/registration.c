@@ -183,6 +183,8 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     lh_m_server_left(m, s, true);
     if (same_incarnation && !same_process)
         disown(m, s);
+    if (!same_process)
+        memset(&s->ordered, 0, sizeof s->ordered);
     s->incarnation = s->session.lessee.process = request->incarnation;
     s->registration = request->registration;
     s->process = request->process;

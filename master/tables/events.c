@@ -1,5 +1,6 @@
 #include "master/tables/events.h"
 
+#include "base/bytes.h"
 #include "master/tables/tables.h"
 
 #include <stdlib.h>
@@ -17,18 +18,51 @@ uint64_t lh_m_event_of_chunk(uint64_t chunk)
     return mixed(chunk) & ~OF_NAMES;
 }
 
-uint64_t lh_m_event_of_name(const char *name)
+/* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). */
+static uint64_t rotated(uint64_t x, unsigned bits)
 {
-    size_t size = strlen(name);
-    uint64_t digest = mixed(size + 1), word;
+    return x << bits | x >> (64 - bits);
+}
 
-    for (; size >= sizeof word; size -= sizeof word, name += sizeof word) {
-        memcpy(&word, name, sizeof word);
-        digest = mixed(digest ^ word);
+static void sip_rounds(uint64_t v[4], unsigned rounds)
+{
+    for (; rounds > 0; rounds--) {
+        v[0] += v[1];
+        v[2] += v[3];
+        v[1] = rotated(v[1], 13) ^ v[0];
+        v[3] = rotated(v[3], 16) ^ v[2];
+        v[0] = rotated(v[0], 32) + v[3];
+        v[2] += v[1];
+        v[3] = rotated(v[3], 21) ^ v[0];
+        v[1] = rotated(v[1], 17) ^ v[2];
+        v[2] = rotated(v[2], 32);
     }
-    word = 0;
-    memcpy(&word, name, size);
-    return mixed(digest ^ word) | OF_NAMES;
+}
+
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_rounds(v, 2);
+    v[0] ^= word;
+}
+
+uint64_t lh_m_event_of_name(const struct lh_master *m, const char *name)
+{
+    const uint8_t *key = m->config.event_secret;
+    uint64_t k0 = lh_get64(key), k1 = lh_get64(key + 8);
+    uint64_t v[4] = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
+        k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
+    size_t size = strlen(name), left = size;
+    uint8_t last[8] = {0};
+
+    for (; left >= sizeof last; left -= sizeof last, name += sizeof last)
+        sip_word(v, lh_get64((const uint8_t *)name));
+    memcpy(last, name, left);
+    last[7] = (uint8_t)size;
+    sip_word(v, lh_get64(last));
+    v[2] ^= 0xff;
+    sip_rounds(v, 4);
+    return (v[0] ^ v[1] ^ v[2] ^ v[3]) | OF_NAMES;
 }
 
 void lh_m_note(struct lh_master *m, const struct lh_m_event *event)

@@ -43,9 +43,10 @@ struct lh_m_events {
     uint64_t former_count;       /* ever */
 };
 
-/* Subjects. A name's is a digest of its text, as its record goes when nobody uses it. */
+/* Subjects. A name's is a digest of its text, as its record goes when nobody uses it. The digest
+ * has a secret key: nobody can make a name that he may read collide with one that he may not. */
 uint64_t lh_m_event_of_chunk(uint64_t chunk);
-uint64_t lh_m_event_of_name(const char *name);
+uint64_t lh_m_event_of_name(const struct lh_master *m, const char *name);
 
 /* Adds one; `at`, zero: now. */
 void lh_m_note(struct lh_master *m, const struct lh_m_event *event);

@@ -24,7 +24,7 @@ static struct lh_m_value_change *make(uint64_t revision, const char *name)
 static void note(struct lh_master *m, const struct lh_m_value_change *c)
 {
     const struct lh_m_event event = {
-        .subject = lh_m_event_of_name(c->name),
+        .subject = lh_m_event_of_name(m, c->name),
         .kind = c->removed ? LEASEHOLD__LEASE_EVENT_KIND__VALUE_REMOVED
                            : LEASEHOLD__LEASE_EVENT_KIND__VALUE_CHANGED,
         .version = c->revision,

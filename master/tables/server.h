@@ -49,7 +49,7 @@ struct lh_m_server {
     struct lh_m_census census;
     struct {
         uint64_t batches, bytes; /* that its process had ordered, by its last heartbeat */
-        struct lh_instant at;
+        struct lh_instant at;    /* when that came; 0: none of that process has come */
     } ordered;
     struct {
         struct lh_m_report *items; /* of the registration, looked at from `next` on */

@@ -214,6 +214,37 @@ static void rates_that_are_not_known_are_not_shown_as_none(void **state)
     lh_top_history_deinit(&h);
 }
 
+/* Before its first heartbeat at a new master a server's counters are 0, and no time goes with them.
+ * What is there of a server that is away, or was another process, is no beginning either. */
+static void a_server_counts_from_its_first_heartbeat_at_a_master(void **state)
+{
+    struct lh_top_history h = {0};
+    struct lh_top_sample *a = a_sample(10000), *b = a_sample(12000);
+    double batches, bytes;
+    (void)state;
+
+    put_server(a, a_server("cs1", 0, 0));
+    put_server(a, a_server("cs2", 10, 0));
+    put_server(a, a_server("cs3", 10, 0));
+    put_server(a, a_server("cs4", 1000, 0));
+    a->servers.servers[0].ordered_unreported = true;
+    a->servers.servers[1].live = false;
+    a->servers.servers[2].incarnation = 1;
+    put_server(b, a_server("cs1", 1000000, 0));
+    put_server(b, a_server("cs2", 1000000, 0));
+    put_server(b, a_server("cs3", 1000000, 0));
+    put_server(b, a_server("cs4", 1000000, 0));
+    b->servers.servers[2].incarnation = 2;
+    b->servers.servers[3].ordered_unreported = true;
+    lh_top_history_add(&h, a);
+    lh_top_history_add(&h, b);
+    for (size_t i = 0; i < 4; i++) {
+        lh_top_server_rates(&h, &b->servers.servers[i], &batches, &bytes);
+        assert_true(batches < 0 && bytes < 0);
+    }
+    lh_top_history_deinit(&h);
+}
+
 /* Counters of two masters, or of two starts of one, have nothing to do with each other. */
 static void another_master_has_other_counters(void **state)
 {
@@ -507,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_between_heartbeats),
         cmocka_unit_test(rates_that_are_not_known_are_not_shown_as_none),
+        cmocka_unit_test(a_server_counts_from_its_first_heartbeat_at_a_master),
         cmocka_unit_test(another_master_has_other_counters),
         cmocka_unit_test(samples_leave_with_the_window),
         cmocka_unit_test(a_leases_rate_is_of_its_version),

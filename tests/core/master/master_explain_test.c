@@ -134,6 +134,7 @@ static void who_looks_on_is_told_what_was_counted(void **state)
     assert_true(server_heartbeat(&w, a));
     world_advance(&w, 1500);
     const Leasehold__ListServersReply *r = list_servers();
+    assert_false(r->servers[0]->ordered_unreported);
     assert_int_equal(r->servers[0]->batches_ordered, 7);
     assert_int_equal(r->servers[0]->bytes_ordered, 700);
     assert_int_equal(r->servers[0]->ordered_ago_ms, 1500);
@@ -146,6 +147,26 @@ static void who_looks_on_is_told_what_was_counted(void **state)
     r = list_servers();
     assert_int_equal(r->figures->leases_renewed, renewed + 1);
     assert_int_equal(r->figures->locks + r->figures->values + r->figures->sessions, 0);
+}
+
+static void counters_of_a_server_without_a_heartbeat(void **state)
+{
+    (void)state;
+    three_up();
+    a->ordered = 7;
+    assert_true(server_heartbeat(&w, a));
+    crash();
+    a->registration++;
+    assert_true(server_register(&w, a));
+    assert_true(list_servers()->servers[0]->ordered_unreported);
+    assert_int_equal(list_servers()->servers[0]->ordered_ago_ms, 0);
+    assert_true(server_heartbeat(&w, a));
+    assert_false(list_servers()->servers[0]->ordered_unreported);
+    a->incarnation++;
+    a->registration++;
+    assert_true(server_register(&w, a));
+    assert_true(list_servers()->servers[0]->ordered_unreported);
+    assert_int_equal(list_servers()->servers[0]->batches_ordered, 0);
 }
 
 static void a_file_that_takes_appends(void **state)
@@ -481,6 +502,7 @@ int main(void)
         STORY(a_file_without_chunks),
         STORY(a_chunk_that_is_being_created),
         STORY(who_looks_on_is_told_what_was_counted),
+        STORY(counters_of_a_server_without_a_heartbeat),
         STORY(a_file_that_takes_appends),
         STORY(a_lease_that_nobody_has),
         STORY(a_lost_primary),

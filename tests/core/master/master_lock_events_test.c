@@ -1,4 +1,5 @@
 /* What ListEvents says of locks and values. */
+#include "master/tables/tables.h"
 #include "tests/core/master/master_programs.h"
 
 static const Leasehold__ListEventsReply *events_of(const char *name)
@@ -10,11 +11,11 @@ static const Leasehold__ListEventsReply *events_of(const char *name)
 }
 
 /* As many letters as events, the oldest first: g)ranted, q)ueued, w)ithdrawn, r)eleased, e)xpired,
- * y)ielded, c)ancelled, R)ecalled, o)n, x: another. */
+ * k)ept, y)ielded, c)ancelled, R)ecalled, o)n, x: another. */
 static const char *story_of(const char *name)
 {
     static char text[64];
-    static const char letters[] = "xgxoxRxycrexqwVx";
+    static const char letters[] = "xgxoxRkycrexqwVx";
     const Leasehold__ListEventsReply *r = events_of(name);
 
     assert_true(r->n_events < sizeof text);
@@ -148,6 +149,82 @@ static void over_and_over_by_one_session(void **state)
     assert_false(events_of("/a")->more);
 }
 
+static uint64_t locks_recallable(struct prog *p, const char *name)
+{
+    Leasehold__Acquire a = acquire_of(p, name, false);
+
+    a.recallable = true;
+    asks_with(p, &a);
+    return granted(p)->token;
+}
+
+/* A holder can answer a recall as often as it likes. */
+static void what_a_holder_repeats_is_noted_once(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    for (int i = 0; i < 10; i++)
+        yields(&one, "/a", token, UINT64_MAX); /* nobody asked */
+    assert_string_equal(story_of("/a"), "g");
+    token = locks_recallable(&one, "/b");
+    asks(&two, "/b", false);
+    for (int i = 0; i < 10; i++)
+        yields(&one, "/b", token, UINT64_MAX);
+    assert_string_equal(story_of("/b"), "gqRk");
+    for (int i = 0; i < 10; i++)
+        yields(&one, "/b", token, 5000);
+    assert_string_equal(story_of("/b"), "gqRky");
+}
+
+/* An answer has a bound, whatever limit is asked for. */
+static void a_thousand_events_in_one_answer(void **state)
+{
+    Leasehold__ListEventsRequest r = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+
+    (void)state;
+    w.config.events_session = 2000;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    for (int i = 0; i < 600; i++) {
+        struct prog *p = i % 2 == 0 ? &one : &two;
+        releases(p, "/a", locks(p, "/a", false));
+    }
+    r.name = (char *)(uintptr_t) "/a";
+    r.limit = 10000;
+    const Leasehold__ListEventsReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+    assert_int_equal(reply->n_events, 1000);
+    assert_true(reply->more);
+}
+
+/* Names whose digests were equal while the digest had no key: a reader of one found the other. */
+static void a_name_made_to_collide(void **state)
+{
+    (void)state;
+    comes(&one);
+    locks(&one, "/secret/payroll-leader", false);
+    assert_string_equal(story_of("/public/02318456zRxVVsip"), "");
+    assert_string_equal(story_of("/secret/payroll-leader"), "g");
+}
+
+/* SipHash-2-4: the reference's vector of no bytes, and one of a name; the upper bit is ours. */
+static void the_digest_of_names_depends_on_the_key(void **state)
+{
+    struct lh_master *m = lh_alloc(sizeof *m);
+
+    (void)state;
+    for (uint8_t i = 0; i < LH_EVENT_SECRET_BYTES; i++)
+        m->config.event_secret[i] = i;
+    assert_true(lh_m_event_of_name(m, "") == UINT64_C(0xf26fdb47dd0e0e31));
+    assert_true(lh_m_event_of_name(m, "/secret/payroll-leader") == UINT64_C(0x9e3863a073bf6047));
+    m->config.event_secret[15]++;
+    assert_false(lh_m_event_of_name(m, "/secret/payroll-leader") == UINT64_C(0x9e3863a073bf6047));
+    free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +235,10 @@ int main(void)
         STORY(a_busy_name_beside_a_quiet_one),
         STORY(a_request_of_too_many),
         STORY(over_and_over_by_one_session),
+        STORY(what_a_holder_repeats_is_noted_once),
+        STORY(a_thousand_events_in_one_answer),
+        STORY(a_name_made_to_collide),
+        STORY(the_digest_of_names_depends_on_the_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
