@@ -61,8 +61,8 @@ int lh_observe_port(const struct lh_observe *observe);
 /* Who is at the other end of a connection to a server with that `tls`, for the core to decide about
  * (ACC-1): "" without TLS. Only for the serving thread, in `serve`. False: a certificate was shown
  * that says nothing here, and `identity` is a sentence why. */
-bool lh_observe_identity(struct lh_tls *tls, struct MHD_Connection *connection,
-    char identity[LH_LINK_IDENTITY_MAX + 1]);
+bool lh_observe_identity(
+    struct lh_tls *tls, struct MHD_Connection *connection, char identity[LH_LINK_IDENTITY_MAX + 1]);
 
 /* Ends the thread; no callback runs afterwards. NULL is allowed. */
 void lh_observe_stop(struct lh_observe *observe);

@@ -164,7 +164,6 @@ extern "C" {
 /* Between the library and servers only: the library asks the master again and goes on. */
 #define LH_ERR_STALE_CAPABILITY (-38)
 
-
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
  * Static, never NULL. */
 const char *lh_error_name(int error);
