@@ -135,6 +135,8 @@ void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offse
     pop(a);
     a->sequence = b->sequence + b->count;
     a->failures = 0;
+    a->reason = LH_OK; /* what was wrong is over */
+    a->text[0] = '\0';
     a->master_said[0] = '\0';
     b->offset = offset;
     lh_client_complete(a->client, &b->call, LH_OK, NULL);

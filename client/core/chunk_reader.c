@@ -98,6 +98,13 @@ static bool is_asked(const struct lh_client_chunk_reader *cr, const char *addres
     return false;
 }
 
+/* It is no reason for a program: another member takes it, or the master gives a new one (ACC-5). */
+static void forget_stale_capability(struct lh_client_reader *r)
+{
+    if (r->reason == LH_ERR_STALE_CAPABILITY)
+        r->reason = LH_OK;
+}
+
 bool lh_client_chunk_reader_refresh(
     struct lh_client_chunk_reader *cr, const Leasehold__ChunkInfo *info)
 {
@@ -106,6 +113,7 @@ bool lh_client_chunk_reader_refresh(
     if (info->start != old.start || (info->sealed && info->length < cr->offset))
         return false;
     lh_client_chunk_copy(&cr->chunk, info);
+    forget_stale_capability(cr->reader);
     /* The pauses were for the primary that was asked in vain. There is another one since, and its
      * lease may be shorter than they have become. */
     if (!lh_client_chunk_reader_reading(cr) && cr->chunk.version > old.version) {
@@ -253,6 +261,7 @@ void lh_client_chunk_reader_failed(
         struct lh_duration pause = lh_client_backoff(c, ++cr->failures);
         lh_timer_set(&c->timers, &cr->timer, lh_instant_add(c->now, pause));
     } else if (next_member(cr, false) < cr->chunk.member_count) {
+        forget_stale_capability(r);
         lh_client_reader_pump(r);
     } else {
         round_failed(cr);

@@ -92,6 +92,7 @@ if __name__ == "__main__":
     os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")
     process_cluster.main(beside=[
         "BenchTest.test_a_stall",
+        "BenchTest.test_leases_when_something_dies",
         "BenchTest.test_masters_that_are_idle",
         "BenchTest.test_new_files",
     ])

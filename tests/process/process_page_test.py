@@ -14,6 +14,7 @@ import threading
 
 from google.protobuf import json_format
 
+import process_cluster
 from process_cluster import CALM, PATIENCE_S, ClusterTest, Cluster, free_port, wait_for
 from process_masters import MastersTest
 from process_programs import Program
@@ -384,5 +385,7 @@ class StandbyTest(MastersTest):
 
 
 if __name__ == "__main__":
-    import unittest
-    unittest.main()
+    process_cluster.main(beside=[
+        "BrowserTest.test_a_name_and_a_master_that_goes_away",
+        "StandbyTest.test_a_standby_leads_to_the_active_master",
+    ])

@@ -49,11 +49,13 @@ static void a_network_of_ipv6_is_one_peer(void **state)
     (void)state;
     struct lh_peer *peer = lh_peer_take(&peers, a.ip, 1);
     assert_ptr_equal(lh_peer_take(&peers, b.ip, 1), peer);
-    assert_ptr_not_equal(lh_peer_take(&peers, c.ip, 1), peer);
+    struct lh_peer *other = lh_peer_take(&peers, c.ip, 1);
+    assert_ptr_not_equal(other, peer);
     lh_peer_print(peer, text);
     assert_string_equal(text, "2001:db8::/64");
-    lh_peer_give(&peers, lh_peer_take(&peers, c.ip, 1), 1);
-    lh_peer_give(&peers, lh_peer_take(&peers, c.ip, 1), 1);
+    lh_peer_give(&peers, other, 1);
+    lh_peer_give(&peers, peer, 1);
+    lh_peer_give(&peers, peer, 1);
 }
 
 static void what_is_no_address_is_nobody(void **state)

@@ -402,6 +402,25 @@ static void a_stale_capability_is_replaced_by_the_master(void **state)
     world_deinit(&r.w);
 }
 
+/* One member does not know the key yet; another one does not answer in time. The program hears that
+ * nothing came. */
+static void a_stale_capability_is_no_reason(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    r.fetch = (struct lh_fetch_call){
+        .call.kind = LH_CALL_FETCH, .reader = r.core, .deadline = in_ms(&r.w, 100)};
+    ask(&r.w, &r.fetch);
+    say_refusal(&r, expect_read(&r, 5, 0, NULL, NULL), LH_ERR_STALE_CAPABILITY);
+    (void)expect_read(&r, 5, 0, NULL, NULL);
+    pass_ms(&r.w, 100);
+    expect_complete(&r.w, &r.fetch, LH_ERR_DEADLINE_EXCEEDED);
+    world_deinit(&r.w);
+}
+
 /* The master lists a chunk's members anew, in another order, while one of them is being asked:
  * nobody counts twice, and who was not asked yet still is. */
 static void a_newer_list_of_members_begins_a_new_round(void **state)
@@ -1135,6 +1154,7 @@ int main(void)
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_stale_capability_is_replaced_by_the_master),
+        cmocka_unit_test(a_stale_capability_is_no_reason),
         cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),
         cmocka_unit_test(a_chunk_that_is_read_ahead_in_vain_hammers_nobody),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
