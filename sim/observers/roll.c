@@ -111,7 +111,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
 {
     const struct fenced *answer = NULL;
     uint64_t committed = 0;
-    size_t sure = 0, unverified = 0, full = 0, given_up = 0;
+    size_t verified = 0, whole = 0, reported = 0, full = 0, given_up = 0;
     bool own = false;
 
     if (c->hopeless)
@@ -124,14 +124,21 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             continue;
         if (f->committed > committed)
             committed = f->committed;
-        sure += !f->unverified;
-        unverified += f->unverified;
+        reported++;
         own = own || f->primary;
         if (f->length == length && f->checksum == checksum &&
             (answer == NULL || (answer->unverified && !f->unverified) ||
                 (answer->unverified == f->unverified && f->heard_at < answer->heard_at)))
             answer = f;
     }
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = answer_of(o, c, i, version);
+        bool counts = f != NULL && !f->unverified && f->length >= committed;
+        verified += counts;
+        whole += counts && !f->truncated;
+    }
+    /* Without one, the longest of all logs counts, and the loss is told (FAIL-3). */
+    bool sure = whole > 0 || verified > 1;
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
@@ -139,17 +146,17 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             c->id, length, version);
         return;
     }
-    if (answer->unverified && (sure > 0 || !c->loss_told)) {
+    if (answer->unverified && (sure || !c->loss_told)) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
             " bytes, which a member answered that is unverified (FAIL-2a)",
             c->id, length);
         return;
     }
-    bool lone_truncated = answer->truncated && !own && sure < 2;
+    bool lone_truncated = answer->truncated && !own && !sure;
     if ((answer->unverified || lone_truncated) && c->loss_told)
         lh_ob_commit_lost(o, c, length);
-    if (!answer->unverified && lone_truncated && sure + unverified + given_up < full)
+    if (!answer->unverified && lone_truncated && reported + given_up < full)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
             " bytes, by the word of a single log, which was truncated (FAIL-3)",
