@@ -5,11 +5,15 @@
  *   --slow N      by turns: a preface of a byte a second, half a preface, half a TLS handshake, and
  *                 a call whose message comes a byte a second
  *   --calls N     calls in flight, of --method with an empty message, at most --rate a second
- *   --connects N  connections begun and dropped a second
+ *   --connects N  connections begun and dropped a second, at once or after --hold-ms; with
+ *                 --tls-dir handshakes begun, with --finish and finished
+ *   --serve PORT  nothing of these: accepts connections there and closes them, as a server that
+ *                 does no work
  *
  * What the server closes is opened again some time later. Prints "ready" when each connection was
  * opened once, and counts at the end of its input. */
 #include "base/alloc.h"
+#include "bench/flood_connects.h"
 #include "runtime/flags.h"
 
 #include <arpa/inet.h>
@@ -39,8 +43,9 @@ enum kind { IDLE, DRIP, HALF, HALF_TLS, HALF_CALL, CALLER };
 
 static struct {
     const char *address, *source, *method;
-    uint64_t sources, idle, slow, calls, rate, connects;
+    uint64_t sources, idle, slow, calls, rate, port;
 } o;
+static struct lh_flood_connects connects;
 
 static const struct lh_flag table[] = {
     {LH_FLAG("address", STRING, &o.address, NULL), .help = "of the server"},
@@ -52,7 +57,11 @@ static const struct lh_flag table[] = {
     {LH_FLAG("calls", UINT, &o.calls, "0"), .max = 100000, .help = "calls in flight"},
     {LH_FLAG("method", STRING, &o.method, "/grpc.health.v1.Health/Check"), .help = "of the calls"},
     {LH_FLAG("rate", UINT, &o.rate, "0"), .help = "calls a second; 0: as many as go"},
-    {LH_FLAG("connects", UINT, &o.connects, "0"), .help = "connections dropped a second"},
+    {LH_FLAG("connects", UINT, &connects.rate, "0"), .help = "connections dropped a second"},
+    {LH_FLAG("hold-ms", UINT, &connects.hold_ms, "0"), .max = 10000, .help = "before the drop"},
+    {LH_FLAG("tls-dir", STRING, &connects.tls_dir, NULL), .help = "dropped ones begin TLS"},
+    {LH_FLAG("finish", BOOL, &connects.finish, "false"), .help = "and finish its handshake"},
+    {LH_FLAG("serve", UINT, &o.port, "0"), .max = 65535, .help = "port where to close what comes"},
 };
 
 struct connection {
@@ -73,7 +82,7 @@ struct connection {
 };
 
 static struct {
-    uint64_t opened, connected, closed, begun, answered, refused, dropped, failed;
+    uint64_t opened, connected, closed, begun, answered, dropped, failed;
 } count;
 
 static struct sockaddr_in server;
@@ -355,8 +364,6 @@ static void add(enum kind kind, unsigned wanted)
 static void tick(uint64_t now, uint64_t passed)
 {
     static uint64_t dripped;
-    static double connects;
-    const struct linger hard = {.l_onoff = 1};
     unsigned begun = 0;
     bool drips = now - dripped >= SECOND_NS;
 
@@ -374,18 +381,7 @@ static void tick(uint64_t now, uint64_t passed)
             flush(c);
         }
     }
-    connects += (double)o.connects * (double)passed / 1e9;
-    for (; connects >= 1; connects -= 1) {
-        int fd = begin(0);
-        if (fd < 0) {
-            count.failed++;
-            continue;
-        }
-        (void)send(fd, greeting, GREETING_BYTES, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-        (void)close(fd);
-        count.refused++;
-    }
+    lh_flood_connects_tick(&connects, now, passed, greeting, GREETING_BYTES);
 }
 
 static bool input_over(void)
@@ -435,9 +431,9 @@ static void print(void)
         open += all[i]->connected;
     printf("{\"open\": %u, \"connected\": %" PRIu64 ", \"closed\": %" PRIu64 ", \"calls\": %" PRIu64
            ", \"answered\": %" PRIu64 ", \"dropped\": %" PRIu64 ", \"connects\": %" PRIu64
-           ", \"failed\": %" PRIu64 "}\n",
+           ", \"finished\": %" PRIu64 ", \"failed\": %" PRIu64 "}\n",
         open, count.connected, count.closed, count.begun, count.answered, count.dropped,
-        count.refused, count.failed);
+        connects.begun, connects.finished, count.failed + connects.failed);
 }
 
 int main(int argc, char **argv)
@@ -457,6 +453,11 @@ int main(int argc, char **argv)
         fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
         return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
     }
+    if (o.port != 0) {
+        lh_flood_serve((unsigned)o.port);
+        fprintf(stderr, "flood_bench: cannot listen on port %" PRIu64 "\n", o.port);
+        return 1;
+    }
     if (o.address == NULL || sscanf(o.address, "%63[0-9.]:%u", host, &port) != 2 ||
         strlen(o.method) > 120) {
         fprintf(stderr, "flood_bench: --address is to be an IPv4 address and a port\n");
@@ -469,6 +470,9 @@ int main(int argc, char **argv)
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     (void)fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    connects.begin = begin;
+    if (!lh_flood_connects_init(&connects))
+        return 64;
     events = epoll_create1(EPOLL_CLOEXEC);
     all = lh_alloc_array(o.idle + o.slow + o.calls / PER_CONNECTION + 2, sizeof(void *));
     for (uint64_t i = 0; i < o.idle; i++)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #define EXEMPTED_MAX 4
 
@@ -32,19 +33,31 @@ static bool is_exempted(int listener)
     return false;
 }
 
+/* What accept(2) says of the other end, into the caller's. */
+static void give(const struct sockaddr_storage *from, socklen_t from_size, struct sockaddr *address,
+    socklen_t *size)
+{
+    if (address == NULL || size == NULL)
+        return;
+    memcpy(address, from, *size < from_size ? *size : from_size);
+    *size = from_size;
+}
+
 int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
     struct sockaddr *address, socklen_t *size, int flags)
 {
-    socklen_t given = size == NULL ? 0 : *size;
+    struct sockaddr_storage from;
+    socklen_t from_size;
 
     if (is_exempted(listener))
         return real(listener, address, size, flags);
     for (;;) {
-        if (size != NULL)
-            *size = given;
-        int fd = real(listener, address, size, flags);
-        if (fd >= 0 && lh_connections_admit(fd))
+        from_size = sizeof from;
+        int fd = real(listener, (struct sockaddr *)&from, &from_size, flags);
+        if (fd >= 0 && lh_connections_admit(fd, &from)) {
+            give(&from, from_size, address, size);
             return fd;
+        }
         /* However many come: EAGAIN with connections in the queue leaves them there until another
          * one joins it, and none can join a queue that is full. */
         if (fd >= 0)

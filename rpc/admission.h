@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Admits an accepted connection, or closes it. */
-bool lh_connections_admit(int fd);
+/* Admits an accepted connection, or closes it; `address` is what accept(2) said of it. */
+bool lh_connections_admit(int fd, const struct sockaddr_storage *address);
 
 /* There are no descriptors: with the one in reserve the connection is taken and closed, so that it
  * does not wait for somebody who may never come. False: that does not help. */

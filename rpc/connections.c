@@ -23,6 +23,8 @@
 /* The table is gone through for connections that gRPC has closed at most this often. */
 #define SWEEP_NS (SECOND_NS / 10)
 #define LOG_NS   (10 * SECOND_NS)
+/* Connections of which a sweep looks whether they are still there at once. */
+#define SWEEP_AT_ONCE 64u
 
 struct lh_connection {
     struct lh_end end;
@@ -92,39 +94,83 @@ static void dispose(struct lh_connection *c)
     free(c);
 }
 
+/* Of a named one. */
+static void set_paced(struct lh_connection *c, bool paced)
+{
+    table.paced += paced - c->paced;
+    c->peer->paced += paced - c->paced;
+    c->paced = paced;
+}
+
 static void forget(struct lh_connection *c)
 {
     if (c->named) {
         HASH_DEL(table.by_end, c);
         DL_DELETE(c->peer->connections, c);
         c->peer->open--;
+        set_paced(c, false);
     }
     table.by_fd[c->fd] = NULL;
     table.open--;
-    table.paced -= c->paced;
-    c->listed = c->paced = false;
+    c->listed = false;
     if (c->calls == 0)
         dispose(c);
 }
 
 /* Whether the descriptor still is this connection: gRPC closes it without telling us. */
-static bool alive(const struct lh_connection *c)
+static bool is_still(int fd, const struct lh_end *end)
 {
-    struct lh_end end;
+    struct lh_end now;
 
-    if (!c->named) {
+    if (end == NULL) {
         struct sockaddr_storage any;
         socklen_t size = sizeof any;
-        return getpeername(c->fd, (struct sockaddr *)&any, &size) == 0 && any.ss_family == AF_UNIX;
+        return getpeername(fd, (struct sockaddr *)&any, &size) == 0 && any.ss_family == AF_UNIX;
     }
-    return lh_end_of_socket(c->fd, &end) && memcmp(&end, &c->end, sizeof end) == 0;
+    return lh_end_of_socket(fd, &now) && memcmp(&now, end, sizeof now) == 0;
+}
+
+static bool alive(const struct lh_connection *c)
+{
+    return is_still(c->fd, c->named ? &c->end : NULL);
+}
+
+/* Some connections from descriptor `fd` on, and forgets those that are gone; returns where to go
+ * on. Looks without the lock, which whoever reads from a connection needs. */
+static size_t sweep_some(size_t fd)
+{
+    struct {
+        struct lh_end end;
+        int fd;
+        bool named;
+    } some[SWEEP_AT_ONCE];
+    size_t n = 0, gone = 0;
+
+    for (; fd < table.fd_capacity && n < SWEEP_AT_ONCE; fd++) {
+        const struct lh_connection *c = table.by_fd[fd];
+        if (c == NULL)
+            continue;
+        some[n].end = c->end;
+        some[n].named = c->named;
+        some[n++].fd = c->fd;
+    }
+    pthread_mutex_unlock(&table.lock);
+    for (size_t i = 0; i < n; i++)
+        if (!is_still(some[i].fd, some[i].named ? &some[i].end : NULL))
+            some[gone++].fd = some[i].fd;
+    pthread_mutex_lock(&table.lock);
+    for (size_t i = 0; i < gone; i++) {
+        struct lh_connection *c = table.by_fd[some[i].fd];
+        if (c != NULL && !alive(c)) /* it may be another one by now */
+            forget(c);
+    }
+    return fd;
 }
 
 static void sweep(void)
 {
-    for (size_t fd = 0; fd < table.fd_capacity; fd++)
-        if (table.by_fd[fd] != NULL && !alive(table.by_fd[fd]))
-            forget(table.by_fd[fd]);
+    for (size_t fd = 0; fd < table.fd_capacity;)
+        fd = sweep_some(fd);
 }
 
 /* A descriptor that was closed and opened again since the look is another connection's only if that
@@ -294,35 +340,50 @@ bool lh_connections_turn_away(int (*real)(int, struct sockaddr *, socklen_t *, i
     return gone;
 }
 
-static void refuse(int fd, const char *why, const struct lh_peer *peer)
+static void refuse(const char *why, const struct lh_peer *peer)
 {
     table.figures.refused++;
     table.figures.refused_peer += peer != NULL;
     say(why, peer);
-    close(fd);
 }
 
-bool lh_connections_admit(int fd)
+/* With the lock held. Whether it came in. */
+static bool admit_locked(int fd, const struct lh_end *end)
 {
     struct lh_peer *peer = NULL;
-    struct lh_end end;
+
+    if (end != NULL)
+        peer = lh_peer_take(&table.peers, end->ip, now_ns());
+    bool for_peer = peer == NULL || room_for_peer(peer);
+    bool in = for_peer && room();
+    if (in)
+        enter(fd, end, peer);
+    else
+        refuse(for_peer ? "too many connections" : "too many connections or too fast",
+            for_peer ? NULL : peer);
+    if (!in && peer != NULL)
+        lh_peer_give(&table.peers, peer, now_ns());
+    return in;
+}
+
+bool lh_connections_admit(int fd, const struct sockaddr_storage *address)
+{
+    struct lh_end end, still;
     bool in = true;
+
+    /* Of a connection that was broken in the queue the socket does not say any more whose it was:
+     * that it has an address is what accept(2) says. gRPC need not see it at all. */
+    bool named = lh_end_of_address(address, &end);
+    bool gone = named && !lh_end_of_socket(fd, &still);
 
     pthread_mutex_lock(&table.lock);
     if (table.config.max != 0) {
-        if (lh_end_of_socket(fd, &end))
-            peer = lh_peer_take(&table.peers, end.ip, now_ns());
-        bool for_peer = peer == NULL || room_for_peer(peer);
-        in = for_peer && room();
-        if (in)
-            enter(fd, peer != NULL ? &end : NULL, peer);
-        else
-            refuse(fd, for_peer ? "too many connections" : "too many connections or too fast",
-                for_peer ? NULL : peer);
-        if (!in && peer != NULL)
-            lh_peer_give(&table.peers, peer, now_ns());
+        in = !gone && admit_locked(fd, named ? &end : NULL);
+        table.figures.gone += gone;
     }
     pthread_mutex_unlock(&table.lock);
+    if (!in)
+        close(fd);
     return in;
 }
 
@@ -349,12 +410,11 @@ static bool end_pauses(void)
 
     pthread_mutex_lock(&table.lock);
     HASH_ITER(hh, table.peers.all, peer, next) {
-        if (lh_peer_is_ahead(peer, now) && is_shared(now))
+        if (peer->paced == 0 || (lh_peer_is_ahead(peer, now) && is_shared(now)))
             continue;
-        DL_FOREACH(peer->connections, c) {
+        for (c = peer->connections; c != NULL && peer->paced > 0; c = c->next) {
             if (c->paced) {
-                c->paced = false;
-                table.paced--;
+                set_paced(c, false);
                 lh_pacing_again(c->fd);
             }
         }
@@ -381,8 +441,7 @@ bool lh_connections_may_receive(int fd)
             DL_APPEND(c->peer->connections, c);
         } else if (!may && !c->paced) {
             may = table.paced == 0 && !lh_pacing_begin(end_pauses);
-            c->paced = !may;
-            table.paced += c->paced;
+            set_paced(c, !may);
             table.figures.paced += c->paced;
         }
     }

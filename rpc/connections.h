@@ -44,6 +44,7 @@ struct lh_connections_figures {
     uint64_t open, max;
     uint64_t accepted, refused; /* refused: too many, or no descriptors */
     uint64_t refused_peer;      /* of these, for what one peer has */
+    uint64_t gone;              /* broken by their peers before they were accepted */
     uint64_t cut_idle, cut_cancelling;
     uint64_t paced; /* times that a connection was not read from for a moment */
 };

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 /* Calls of so long may come at once, and cost no more than so long of waiting. */
@@ -21,26 +20,29 @@ static void map_ipv4(struct lh_end *end, const struct in_addr *ip)
     memcpy(end->ip + 12, ip, 4);
 }
 
-bool lh_end_of_socket(int fd, struct lh_end *end)
+bool lh_end_of_address(const struct sockaddr_storage *address, struct lh_end *end)
 {
-    struct sockaddr_storage any = {0};
-    socklen_t size = sizeof any;
-
-    if (getpeername(fd, (struct sockaddr *)&any, &size) != 0)
-        return false;
-    if (any.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&any;
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
         map_ipv4(end, &in->sin_addr);
         memcpy(end->port, &in->sin_port, sizeof end->port);
         return true;
     }
-    if (any.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&any;
+    if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
         memcpy(end->ip, &in6->sin6_addr, sizeof end->ip);
         memcpy(end->port, &in6->sin6_port, sizeof end->port);
         return true;
     }
     return false;
+}
+
+bool lh_end_of_socket(int fd, struct lh_end *end)
+{
+    struct sockaddr_storage any = {0};
+    socklen_t size = sizeof any;
+
+    return getpeername(fd, (struct sockaddr *)&any, &size) == 0 && lh_end_of_address(&any, end);
 }
 
 bool lh_end_of_text(const char *text, struct lh_end *end)

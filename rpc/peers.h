@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <uthash.h>
 
 /* The other end: an IPv6 address (of IPv4 the mapped one) and a port, without padding. */
@@ -16,7 +17,9 @@ struct lh_end {
     uint8_t port[2];
 };
 
-/* False: it has none, as over a Unix socket. */
+/* Of what accept(2) says, and of the socket itself. False: it has none, as over a Unix socket, or
+ * as a socket whose other end has broken the connection. */
+bool lh_end_of_address(const struct sockaddr_storage *address, struct lh_end *end);
 bool lh_end_of_socket(int fd, struct lh_end *end);
 /* Of what grpc_call_get_peer() prints: "ipv4:10.0.0.1:4711", "ipv6:%5Bfe80::1%25eth0%5D:4711" with
  * or without the escapes. */
@@ -28,6 +31,7 @@ struct lh_peer {
     uint8_t network[16]; /* of IPv4 the mapped address */
     unsigned users;      /* connections that name it: listed ones, and those with calls */
     unsigned open;       /* listed ones */
+    unsigned paced;      /* of these, not read from for the moment */
     struct lh_connection *connections;
     uint64_t swept;
     /* When all the connections that it began would have been due at their rate, and its calls. */

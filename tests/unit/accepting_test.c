@@ -1,0 +1,173 @@
+/* What a listener of a server lets through, with sockets of this machine. */
+#include "rpc/connections.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PEER_RATE 5u
+
+static int listener;
+
+static int listen_here(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 128), 0);
+    return fd;
+}
+
+/* A connection from 127.0.0.`from`, which waits in the listener's queue. */
+static int connect_from(unsigned from)
+{
+    struct sockaddr_in own = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from)};
+    struct sockaddr_in at;
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, size), 0);
+    return fd;
+}
+
+/* Broken at once, with a reset. */
+static void break_off(int fd)
+{
+    const struct linger hard = {.l_onoff = 1};
+
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard), 0);
+    close(fd);
+}
+
+static int accept_one(struct sockaddr_in *from)
+{
+    socklen_t size = sizeof *from;
+
+    return lh_connections_accept(
+        accept4, listener, (struct sockaddr *)from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static struct lh_connections_figures figures(void)
+{
+    struct lh_connections_figures f;
+
+    lh_connections_figures(&f);
+    return f;
+}
+
+static int limit(void **state)
+{
+    const struct lh_connections_config config = {
+        .max = 100, .peer_max = 50, .peer_rate = PEER_RATE};
+
+    (void)state;
+    lh_connections_limit(&config);
+    listener = listen_here();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return close(listener);
+}
+
+/* gRPC gives as much work to such a connection as to any, and nobody may count it: the socket does
+ * not know any more whose it was. */
+static void a_connection_that_broke_in_the_queue_is_closed_and_not_handed_on(void **state)
+{
+    struct lh_connections_figures before = figures();
+    struct sockaddr_in from = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 10 * PEER_RATE; i++)
+        break_off(connect_from(2));
+    int honest = connect_from(3);
+    int fd = accept_one(&from);
+    assert_true(fd >= 0);
+    assert_int_equal(ntohl(from.sin_addr.s_addr), INADDR_LOOPBACK + 2);
+    assert_int_equal(accept_one(&from), -1);
+    assert_int_equal(errno, EAGAIN);
+    struct lh_connections_figures after = figures();
+    assert_int_equal(after.gone - before.gone, 10 * PEER_RATE);
+    assert_int_equal(after.accepted - before.accepted, 1);
+    assert_int_equal(after.refused, before.refused);
+    close(fd);
+    close(honest);
+}
+
+static void connections_beyond_a_peer_s_rate_are_closed_and_others_come_in(void **state)
+{
+    struct lh_connections_figures before = figures();
+    struct sockaddr_in from = {0};
+    int many[10 * PEER_RATE], taken[10 * PEER_RATE + 1];
+    unsigned n = 0, of_other = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 10 * PEER_RATE; i++)
+        many[i] = connect_from(4);
+    int honest = connect_from(5);
+    while ((taken[n] = accept_one(&from)) >= 0) {
+        of_other += ntohl(from.sin_addr.s_addr) == INADDR_LOOPBACK + 4;
+        n++;
+    }
+    struct lh_connections_figures after = figures();
+    assert_int_equal(of_other, 1);
+    assert_in_range(n, 2 * PEER_RATE, 9 * PEER_RATE); /* some time may have passed */
+    assert_int_equal(after.refused_peer - before.refused_peer, 10 * PEER_RATE + 1 - n);
+    assert_int_equal(after.gone, before.gone);
+    for (unsigned i = 0; i < n; i++)
+        close(taken[i]);
+    for (unsigned i = 0; i < 10 * PEER_RATE; i++)
+        close(many[i]);
+    close(honest);
+}
+
+/* What is no longer there is not counted, whatever else has its descriptor by now. */
+static void closed_connections_are_forgotten(void **state)
+{
+    struct sockaddr_in from;
+    int clients[30], taken[30];
+
+    (void)state;
+    unsigned before = (unsigned)figures().open;
+    for (unsigned i = 0; i < 30; i++) {
+        clients[i] = connect_from(10 + i);
+        taken[i] = accept_one(&from);
+        assert_true(taken[i] >= 0);
+    }
+    assert_int_equal(figures().open, before + 30);
+    for (unsigned i = 0; i < 30; i += 2)
+        close(taken[i]);
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(other, taken[0]);
+    assert_int_equal(figures().open, before + 15);
+    close(other);
+    for (unsigned i = 1; i < 30; i += 2)
+        close(taken[i]);
+    for (unsigned i = 0; i < 30; i++)
+        close(clients[i]);
+    assert_int_equal(figures().open, before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_that_broke_in_the_queue_is_closed_and_not_handed_on),
+        cmocka_unit_test(connections_beyond_a_peer_s_rate_are_closed_and_others_come_in),
+        cmocka_unit_test(closed_connections_are_forgotten),
+    };
+
+    return cmocka_run_group_tests(tests, limit, end);
+}
