@@ -2,9 +2,7 @@
 
 #include "base/alloc.h"
 #include "rpc/admission.h"
-#include "rpc/frames.h"
-#include "rpc/pacing.h"
-#include "rpc/peers.h"
+#include "rpc/table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,63 +12,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 #include <utlist.h>
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS LH_CONNECTIONS_SECOND_NS
 /* The table is gone through for connections that gRPC has closed at most this often. */
 #define SWEEP_NS (SECOND_NS / 10)
 #define LOG_NS   (10 * SECOND_NS)
 /* Connections of which a sweep looks whether they are still there at once. */
 #define SWEEP_AT_ONCE 64u
 
-struct lh_connection {
-    struct lh_end end;
-    bool named;                        /* has an end: can be cut, and is in `by_end` */
-    struct lh_peer *peer;              /* of named ones */
-    struct lh_connection *prev, *next; /* the peer's, while listed */
-    bool listed, cut, paced;
-    int fd;
-    unsigned calls;
-    uint64_t used;           /* when the last call began or ended, or when it was accepted */
-    struct lh_frames frames; /* calls of that second */
-    uint64_t second;
-    UT_hash_handle hh;
-};
-
-static struct {
-    pthread_mutex_t lock;
-    struct lh_connections_config config;
-    struct lh_connection *by_end;
-    struct lh_connection **by_fd;
-    size_t fd_capacity;
-    unsigned open;
-    struct lh_peers peers;
-    const void *recent; /* the peer that sent something last; only compared */
-    uint64_t mixed_ns;  /* when another one had before */
-    unsigned paced;     /* connections */
-    int spare;          /* -1: none */
-    uint64_t swept, logged;
-    struct lh_connections_figures figures;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
+struct lh_connections_table lh_connections_table = {.lock = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
+#define table lh_connections_table
 
 /* ---- the table; all with the lock held ---- */
 
-/* Says what happened, to whom if that is one peer, but not each time. */
-static void say(const char *what, const struct lh_peer *peer)
+void lh_connections_say(const char *what, const struct lh_peer *peer)
 {
     const struct lh_connections_figures *f = &table.figures;
-    uint64_t now = now_ns();
+    uint64_t now = lh_connections_now_ns();
     char text[480], name[LH_PEER_TEXT_BYTES] = "";
 
     if (table.config.log == NULL || (table.logged != 0 && now - table.logged < LOG_NS))
@@ -90,25 +51,24 @@ static void say(const char *what, const struct lh_peer *peer)
 static void dispose(struct lh_connection *c)
 {
     if (c->peer != NULL)
-        lh_peer_give(&table.peers, c->peer, now_ns());
+        lh_peer_give(&table.peers, c->peer, lh_connections_now_ns());
     free(c);
 }
 
-/* Of a named one. */
-static void set_paced(struct lh_connection *c, bool paced)
+void lh_connections_set_paced(struct lh_connection *c, bool paced)
 {
     table.paced += paced - c->paced;
     c->peer->paced += paced - c->paced;
     c->paced = paced;
 }
 
-static void forget(struct lh_connection *c)
+void lh_connections_forget(struct lh_connection *c)
 {
     if (c->named) {
         HASH_DEL(table.by_end, c);
         DL_DELETE(c->peer->connections, c);
         c->peer->open--;
-        set_paced(c, false);
+        lh_connections_set_paced(c, false);
     }
     table.by_fd[c->fd] = NULL;
     table.open--;
@@ -130,7 +90,7 @@ static bool is_still(int fd, const struct lh_end *end)
     return lh_end_of_socket(fd, &now) && memcmp(&now, end, sizeof now) == 0;
 }
 
-static bool alive(const struct lh_connection *c)
+bool lh_connections_alive(const struct lh_connection *c)
 {
     return is_still(c->fd, c->named ? &c->end : NULL);
 }
@@ -161,8 +121,8 @@ static size_t sweep_some(size_t fd)
     pthread_mutex_lock(&table.lock);
     for (size_t i = 0; i < gone; i++) {
         struct lh_connection *c = table.by_fd[some[i].fd];
-        if (c != NULL && !alive(c)) /* it may be another one by now */
-            forget(c);
+        if (c != NULL && !lh_connections_alive(c)) /* it may be another one by now */
+            lh_connections_forget(c);
     }
     return fd;
 }
@@ -173,12 +133,10 @@ static void sweep(void)
         fd = sweep_some(fd);
 }
 
-/* A descriptor that was closed and opened again since the look is another connection's only if that
- * has the same peer; it then breaks, which connections do. */
-static void cut(struct lh_connection *c)
+void lh_connections_cut(struct lh_connection *c)
 {
     c->cut = true;
-    if (c->listed && alive(c))
+    if (c->listed && lh_connections_alive(c))
         (void)shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -187,8 +145,8 @@ static void sweep_peer(struct lh_peer *peer)
     struct lh_connection *c, *next;
 
     DL_FOREACH_SAFE(peer->connections, c, next)
-        if (!alive(c))
-            forget(c);
+        if (!lh_connections_alive(c))
+            lh_connections_forget(c);
 }
 
 static int by_use(const void *a, const void *b)
@@ -219,11 +177,11 @@ static void cut_idle(unsigned count, const struct lh_peer *peer)
     }
     qsort(idle, n, sizeof *idle, by_use);
     for (size_t i = 0; i < n && i < count; i++) {
-        cut(idle[i]);
+        lh_connections_cut(idle[i]);
         table.figures.cut_idle++;
     }
     if (n > 0)
-        say("closing idle connections to have room for others", peer);
+        lh_connections_say("closing idle connections to have room for others", peer);
     free(idle);
 }
 
@@ -240,7 +198,7 @@ static unsigned excess(unsigned open, unsigned max)
 static bool room(void)
 {
     unsigned max = table.config.max;
-    uint64_t now = now_ns();
+    uint64_t now = lh_connections_now_ns();
 
     if (excess(table.open, max) > 0 && now - table.swept >= SWEEP_NS) {
         sweep();
@@ -255,7 +213,7 @@ static bool room(void)
 static bool room_for_peer(struct lh_peer *peer)
 {
     unsigned max = table.config.peer_max;
-    uint64_t now = now_ns();
+    uint64_t now = lh_connections_now_ns();
 
     if (max == 0)
         return true;
@@ -275,7 +233,7 @@ static void enter(int fd, const struct lh_end *end, struct lh_peer *peer)
 
     c->fd = fd;
     c->named = end != NULL;
-    c->used = now_ns();
+    c->used = lh_connections_now_ns();
     c->listed = true;
     if ((size_t)fd >= table.fd_capacity) {
         size_t before = table.fd_capacity;
@@ -283,13 +241,13 @@ static void enter(int fd, const struct lh_end *end, struct lh_peer *peer)
         memset(table.by_fd + before, 0, (table.fd_capacity - before) * sizeof *table.by_fd);
     }
     if (table.by_fd[fd] != NULL)
-        forget(table.by_fd[fd]);
+        lh_connections_forget(table.by_fd[fd]);
     if (c->named) {
         c->end = *end;
         c->peer = peer;
         HASH_FIND(hh, table.by_end, &c->end, sizeof c->end, old);
         if (old != NULL)
-            forget(old);
+            lh_connections_forget(old);
         HASH_ADD(hh, table.by_end, end, sizeof c->end, c);
         DL_APPEND(peer->connections, c);
         peer->open++;
@@ -328,7 +286,7 @@ static bool turn_away_locked(int (*real)(int, struct sockaddr *, socklen_t *, in
     table.figures.refused++;
     sweep();
     cut_idle(1 + table.open / 16, NULL);
-    say("no descriptors are left", NULL);
+    lh_connections_say("no descriptors are left", NULL);
     return true;
 }
 
@@ -344,7 +302,7 @@ static void refuse(const char *why, const struct lh_peer *peer)
 {
     table.figures.refused++;
     table.figures.refused_peer += peer != NULL;
-    say(why, peer);
+    lh_connections_say(why, peer);
 }
 
 /* With the lock held. Whether it came in. */
@@ -353,7 +311,7 @@ static bool admit_locked(int fd, const struct lh_end *end)
     struct lh_peer *peer = NULL;
 
     if (end != NULL)
-        peer = lh_peer_take(&table.peers, end->ip, now_ns());
+        peer = lh_peer_take(&table.peers, end->ip, lh_connections_now_ns());
     bool for_peer = peer == NULL || room_for_peer(peer);
     bool in = for_peer && room();
     if (in)
@@ -362,7 +320,7 @@ static bool admit_locked(int fd, const struct lh_end *end)
         refuse(for_peer ? "too many connections" : "too many connections or too fast",
             for_peer ? NULL : peer);
     if (!in && peer != NULL)
-        lh_peer_give(&table.peers, peer, now_ns());
+        lh_peer_give(&table.peers, peer, lh_connections_now_ns());
     return in;
 }
 
@@ -387,103 +345,6 @@ bool lh_connections_admit(int fd, const struct sockaddr_storage *address)
     return in;
 }
 
-/* ---- what arrives ---- */
-
-static struct lh_connection *of_fd(int fd)
-{
-    return fd >= 0 && (size_t)fd < table.fd_capacity ? table.by_fd[fd] : NULL;
-}
-
-/* Whether there were several peers of late: one alone may take all there is. */
-static bool is_shared(uint64_t now)
-{
-    return now - table.mixed_ns < SECOND_NS;
-}
-
-/* Lets those be read again whose peer may go on, those first that were not read for longest: gRPC
- * comes to them in this order, and after some calls the peer is ahead again. */
-static bool end_pauses(void)
-{
-    struct lh_peer *peer, *next;
-    struct lh_connection *c;
-    uint64_t now = now_ns();
-
-    pthread_mutex_lock(&table.lock);
-    HASH_ITER(hh, table.peers.all, peer, next) {
-        if (peer->paced == 0 || (lh_peer_is_ahead(peer, now) && is_shared(now)))
-            continue;
-        for (c = peer->connections; c != NULL && peer->paced > 0; c = c->next) {
-            if (c->paced) {
-                set_paced(c, false);
-                lh_pacing_again(c->fd);
-            }
-        }
-    }
-    bool more = table.paced > 0;
-    pthread_mutex_unlock(&table.lock);
-    return more;
-}
-
-bool lh_connections_may_receive(int fd)
-{
-    bool may = true;
-
-    pthread_mutex_lock(&table.lock);
-    struct lh_connection *c = of_fd(fd);
-    if (c != NULL && c->peer != NULL && !c->cut && table.config.peer_calls_rate != 0) {
-        uint64_t now = now_ns();
-        may = !lh_peer_is_ahead(c->peer, now) || !is_shared(now);
-        if (!may && !alive(c)) { /* the descriptor is another connection's by now, or it broke */
-            forget(c);
-            may = true;
-        } else if (may && lh_peer_is_busy(c->peer, now)) {
-            DL_DELETE(c->peer->connections, c); /* what waits for longest is woken first */
-            DL_APPEND(c->peer->connections, c);
-        } else if (!may && !c->paced) {
-            may = table.paced == 0 && !lh_pacing_begin(end_pauses);
-            set_paced(c, !may);
-            table.figures.paced += c->paced;
-        }
-    }
-    pthread_mutex_unlock(&table.lock);
-    return may;
-}
-
-bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size)
-{
-    bool go_on = true;
-
-    pthread_mutex_lock(&table.lock);
-    unsigned max = table.config.cancels_max;
-    struct lh_connection *c = of_fd(fd);
-    if (c != NULL && c->peer != table.recent) {
-        table.recent = c->peer;
-        table.mixed_ns = now_ns();
-    }
-    if (max == 0)
-        c = NULL;
-    if (c != NULL && !c->frames.opaque) {
-        uint64_t now = now_ns();
-        if (now - c->second >= SECOND_NS) {
-            c->second = now;
-            c->frames.begun = c->frames.cancelled = 0;
-        }
-        for (size_t i = 0; i < part_count && size > 0; i++) {
-            size_t n = parts[i].iov_len < size ? parts[i].iov_len : size;
-            lh_frames_take(&c->frames, parts[i].iov_base, n);
-            size -= n;
-        }
-        if (c->frames.begun > max && c->frames.cancelled > max && alive(c)) {
-            table.figures.cut_cancelling++;
-            cut(c);
-            say("calls that are opened only to be cancelled", c->peer);
-            go_on = false;
-        }
-    }
-    pthread_mutex_unlock(&table.lock);
-    return go_on;
-}
-
 /* ---- calls ---- */
 
 struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
@@ -498,7 +359,7 @@ struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
     HASH_FIND(hh, table.by_end, &key, sizeof key, c);
     if (c != NULL) {
         c->calls++;
-        c->used = now_ns();
+        c->used = lh_connections_now_ns();
         if (c->peer != NULL) {
             atomic_fetch_add_explicit(&c->peer->calls, 1, memory_order_relaxed);
             if (table.config.peer_calls_rate != 0)
@@ -516,7 +377,7 @@ void lh_connections_call_ended(struct lh_connection *c)
         return;
     pthread_mutex_lock(&table.lock);
     c->calls--;
-    c->used = now_ns();
+    c->used = lh_connections_now_ns();
     if (c->peer != NULL)
         atomic_fetch_sub_explicit(&c->peer->calls, 1, memory_order_relaxed);
     if (!c->listed && c->calls == 0)
@@ -543,7 +404,7 @@ void lh_connections_unsent(struct lh_connection *c, int64_t bytes)
 void lh_connections_refused_call(struct lh_connection *c, const char *why)
 {
     pthread_mutex_lock(&table.lock);
-    say(why, c == NULL ? NULL : c->peer);
+    lh_connections_say(why, c == NULL ? NULL : c->peer);
     pthread_mutex_unlock(&table.lock);
 }
 

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define CONNECTIONS_MAX 16u
 #define TIMEOUT_SECONDS 5u
 
 /* Certificates that are shown: the own one, and intermediate ones. */
@@ -186,7 +185,8 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
 {
     /* Not select(), which knows no descriptor above 1023. */
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME;
-    unsigned most = o->config.site.connections_max;
+    unsigned given = o->config.site.connections_max;
+    unsigned most = given != 0 ? given : LH_OBSERVE_CONNECTIONS_MAX;
     struct lh_tls_pem *pem = o->config.tls == NULL ? NULL : lh_tls_current(o->config.tls);
     /* Clients are asked for a certificate of this authority. */
     bool asks = pem != NULL && o->config.site.begin != NULL;
@@ -206,10 +206,10 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
         flags |= MHD_USE_IPv6;
     errno = 0;
     o->daemon = MHD_start_daemon(flags, 0, NULL, NULL, serve, o, MHD_OPTION_SOCK_ADDR, at->ai_addr,
-        MHD_OPTION_CONNECTION_LIMIT, most != 0 ? most : CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, begin, o,
-        MHD_OPTION_NOTIFY_COMPLETED, end, o, MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none,
-        MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        most / LH_OBSERVE_ADDRESS_SHARE, MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS,
+        MHD_OPTION_URI_LOG_CALLBACK, begin, o, MHD_OPTION_NOTIFY_COMPLETED, end, o,
+        MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none, MHD_OPTION_END);
     if (pem != NULL)
         lh_tls_pem_unref(pem); /* the server has its own copy of what it needs */
     if (o->daemon == NULL) {

@@ -276,6 +276,8 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
         "Connections refused, because there were too many.", c.refused);
     lh_metrics_single(out, "leasehold_peer_connections_refused_total", LH_METRIC_COUNTER,
         "Of these, because one address had too many, or began too many a second.", c.refused_peer);
+    lh_metrics_single(out, "leasehold_connections_gone_total", LH_METRIC_COUNTER,
+        "Connections that their peers had broken before they were accepted.", c.gone);
     lh_metrics_family(out, "leasehold_connections_cut_total", LH_METRIC_COUNTER,
         "Connections closed by this side, by reason: long idle, or too many cancelled calls.");
     lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);

@@ -85,16 +85,27 @@ static bool ready(void *arg, char *why, size_t why_size)
     return s->ready;
 }
 
+/* A connection from 127.0.0.`from`. */
+static int connect_from(unsigned from, int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}, own = at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+    own.sin_port = 0;
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
 /* What a request is answered with, whole. */
 static void ask(int port, const char *request, char *answer, size_t size)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = connect_from(1, port);
     size_t have = 0;
     ssize_t got;
 
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(write(fd, request, strlen(request)), (ssize_t)strlen(request));
     while (have < size - 1 && (got = read(fd, answer + have, size - 1 - have)) > 0)
         have += (size_t)got;
@@ -139,6 +150,33 @@ static void an_operator_asks(void **state)
     lh_observe_stop(o);
 }
 
+static void one_address_leaves_connections_to_others(void **state)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct server s = {.ready = true};
+    const struct lh_observe_config config = {
+        .listen = "127.0.0.1:0", .metrics = metrics, .ready = ready, .arg = &s};
+    struct lh_observe *o;
+    char why[256], answer[4096];
+    int many[LH_OBSERVE_CONNECTIONS_MAX];
+    unsigned answered = 0;
+
+    (void)state;
+    assert_int_equal(lh_observe_start(&config, &o, why, sizeof why), LH_OK);
+    int port = lh_observe_port(o);
+    for (unsigned i = 0; i < LH_OBSERVE_CONNECTIONS_MAX; i++) {
+        many[i] = connect_from(2, port);
+        (void)send(many[i], request, sizeof request - 1, MSG_NOSIGNAL);
+        answered += read(many[i], answer, sizeof answer) > 0;
+    }
+    assert_int_equal(answered, LH_OBSERVE_CONNECTIONS_MAX / LH_OBSERVE_ADDRESS_SHARE);
+    ask(port, GET("/healthz"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 200"));
+    for (unsigned i = 0; i < LH_OBSERVE_CONNECTIONS_MAX; i++)
+        (void)close(many[i]);
+    lh_observe_stop(o);
+}
+
 static void an_address_must_be_one_and_free(void **state)
 {
     struct server s = {.ready = true};
@@ -166,6 +204,7 @@ int main(void)
         cmocka_unit_test(a_label_may_hold_anything),
         cmocka_unit_test(a_histogram_counts_upwards),
         cmocka_unit_test(an_operator_asks),
+        cmocka_unit_test(one_address_leaves_connections_to_others),
         cmocka_unit_test(an_address_must_be_one_and_free),
     };
 
