@@ -1,5 +1,5 @@
-/* The table of connections (connections.h), for the files that keep it: connections.c, who comes and
- * goes; arriving.c, what is read from them. All with its lock held. */
+/* The table of connections (connections.h), for the files that keep it: connections.c, who comes
+ * and goes; arriving.c, what is read from them. All with its lock held. */
 #pragma once
 
 #include "rpc/connections.h"

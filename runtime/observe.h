@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Connections at once, where a site does not say how many; and the part of them that one address may
- * have: a half. What is beyond is closed at once. */
+/* Connections at once, where a site does not say how many; and the part of them that one address
+ * may have: a half. What is beyond is closed at once. */
 #define LH_OBSERVE_CONNECTIONS_MAX 16u
 #define LH_OBSERVE_ADDRESS_SHARE   2u
 
