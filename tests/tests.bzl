@@ -12,8 +12,11 @@ def lh_test(name, srcs = [], deps = [], **kwargs):
         **kwargs
     )
 
-def process_test(name, data = [], size = "large"):
-    """One Python program, named after its target, that starts the servers; it runs alone."""
+def process_test(name, data = [], size = "large", alone = False):
+    """One Python program, named after its target, that starts the servers.
+
+    It waits more than it works, so others run beside it; `alone`: not beside one that loads the
+    machine for all of its time."""
     native.sh_test(
         name = name,
         size = size,
@@ -25,9 +28,8 @@ def process_test(name, data = [], size = "large"):
             "//master:leasehold-master",
         ],
         tags = [
-            "exclusive",
             "local",
             "nosanitizer",
             "process",
-        ],
+        ] + (["exclusive"] if alone else []),
     )

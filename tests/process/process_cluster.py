@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -155,20 +154,18 @@ class Node:
     def __init__(self, name, address, data_dir, argv, log, host=Host()):
         self.name, self.address, self.data_dir = name, address, data_dir
         self.argv, self.log, self.host = argv, log, host
-        self.limits = {}  # {resource.RLIMIT_...: value} of processes that start from now on
+        self.limits = ()  # of processes that start from now on, as prlimit's options
         self.process = None
         self.paused = False
 
     def start(self):
         self.paused = False
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([*self.host.prefix, *self.argv],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=self._limit)
-
-    def _limit(self):
-        for what, value in self.limits.items():
-            resource.setrlimit(what, (value, value))
+            # No preexec_fn: with one Python forks, and the handlers that gRPC has for this may
+            # end the child, or the test, while another thread opens or closes a channel.
+            limited = ("prlimit", *self.limits) if self.limits else ()
+            self.process = subprocess.Popen([*self.host.prefix, *limited, *self.argv],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -233,9 +230,9 @@ class Cluster:
     """A master and chunkservers cs1, cs2, ... with short terms, each in a folder of its own."""
 
     def __init__(self, folder, servers=3, session_term="2s", chunk_term="2s", data_dirs=None,
-                 master_flags=(), server_flags=(), limits=None, host=beside):
+                 master_flags=(), server_flags=(), limits=(), host=beside):
         self.folder, self.host = folder, host
-        self.limits = limits or {}
+        self.limits = limits
         self.masters = self._make_masters((data_dirs or {}).get("master"), [
             binary("leasehold-master"), f"--session-term={session_term}",
             f"--chunk-term={chunk_term}", *master_flags])
@@ -260,7 +257,7 @@ class Cluster:
         node = Node(name, address, data_dir,
                     argv + [f"--listen={address}", f"--data-dir={data_dir}"],
                     os.path.join(self.folder, name + ".log"), host)
-        node.limits = dict(self.limits)
+        node.limits = self.limits
         return node
 
     def nodes(self):
