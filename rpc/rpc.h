@@ -129,8 +129,8 @@ struct lh_rpc_config {
     void (*on_released)(void *arg, struct lh_rpc_link *link);
 };
 
-/* For a whole process, before its first lh_rpc: gRPC no longer checks the order in which its threads
- * take its locks. For programs of our own: in others' that use the library it is theirs to say. */
+/* For a whole process, before its first lh_rpc: gRPC no longer checks the order in which its
+ * threads take its locks. Not for a library: there it is the program's business. */
 void lh_rpc_trust_locks(void);
 
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
