@@ -129,6 +129,10 @@ struct lh_rpc_config {
     void (*on_released)(void *arg, struct lh_rpc_link *link);
 };
 
+/* For a whole process, before its first lh_rpc: gRPC no longer checks the order in which its
+ * threads take its locks. Not for a library: there it is the program's business. */
+void lh_rpc_trust_locks(void);
+
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
  * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
  * names the address, or the file.

@@ -224,6 +224,7 @@ bool lh_server_prepare(
     char why[512], kept[64] = "";
 
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    lh_rpc_trust_locks();
     warn_of_plain(options, component);
     int error = lh_descriptors_share(options->max_connections, *files, &share, why, sizeof why);
     if (error != LH_OK) {

@@ -826,6 +826,16 @@ static void health_is_told_and_its_changes_too(void **state)
     EXPECT(&server, server.opened == 0);
 }
 
+/* ---- gRPC's locks ---- */
+
+/* The last test, since it is for the whole process. */
+static void the_order_of_grpc_s_locks_is_not_checked_in_a_server(void **state)
+{
+    (void)state;
+    lh_rpc_trust_locks();
+    lh_stranger_lock_in_both_orders();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--serve") == 0)
@@ -850,6 +860,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stranger_s_oversized_message_is_refused),
         cmocka_unit_test(a_half_closed_stream_is_still_answered),
         cmocka_unit_test(health_is_told_and_its_changes_too),
+        cmocka_unit_test(the_order_of_grpc_s_locks_is_not_checked_in_a_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
+#include <grpc/support/sync.h>
 #include <grpc/support/time.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -145,4 +146,20 @@ int lh_stranger_end(struct lh_stranger *s, char *message, size_t message_size)
     grpc_shutdown();
     free(s);
     return status;
+}
+
+void lh_stranger_lock_in_both_orders(void)
+{
+    gpr_mu locks[2];
+
+    gpr_mu_init(&locks[0]);
+    gpr_mu_init(&locks[1]);
+    for (int first = 0; first < 2; first++) {
+        gpr_mu_lock(&locks[first]);
+        gpr_mu_lock(&locks[!first]);
+        gpr_mu_unlock(&locks[!first]);
+        gpr_mu_unlock(&locks[first]);
+    }
+    gpr_mu_destroy(&locks[0]);
+    gpr_mu_destroy(&locks[1]);
 }

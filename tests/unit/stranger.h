@@ -20,3 +20,6 @@ void lh_stranger_cancel(struct lh_stranger *s);
 
 /* Waits for the call's end, frees everything and returns the gRPC status code, with its message. */
 int lh_stranger_end(struct lh_stranger *s, char *message, size_t message_size);
+
+/* Takes two of gRPC's locks in one order and then in the other: a gRPC that checks it aborts. */
+void lh_stranger_lock_in_both_orders(void);
