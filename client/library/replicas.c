@@ -64,8 +64,7 @@ static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chu
     m.offset = offset;
     m.max_bytes = bytes;
     int error = read_once(cluster, address, &m, lh_deadline(timeout_ms), &call);
-    if (error == LH_ERR_STALE_CAPABILITY &&
-        (error = renew(cluster, chunk, timeout_ms)) == LH_OK) {
+    if (error == LH_ERR_STALE_CAPABILITY && (error = renew(cluster, chunk, timeout_ms)) == LH_OK) {
         lh_free_reply(call.reply);
         lh_buf_clear(&call.payload);
         error = read_once(cluster, address, &m, lh_deadline(timeout_ms), &call);
