@@ -6,4 +6,6 @@
 /* Of nodes that are no strangers, with a cluster that has capabilities. */
 void lh_ob_capability_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_capability_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+/* A program's call has ended; also without capabilities. */
+void lh_ob_capability_completed(struct lh_sim_observers *o, const struct lh_call *call, int error);
 void lh_ob_capability_deinit(struct lh_sim_observers *o);

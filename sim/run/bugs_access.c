@@ -24,4 +24,8 @@ const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
         "a chunkserver takes a key's age for that of the answer's arrival, which was delayed: what "
         "is made with it holds for longer",
         "ACC-5"},
+    {"stale-capability-told", "ACC-5",
+        "a program's call ends because servers take no capability that the master gives, and not "
+        "because there is no server that helps",
+        "ACC-5"},
 };
