@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 PATIENCE_S = float(os.environ.get("LEASEHOLD_PATIENCE_SECONDS", 120))
 
@@ -204,6 +205,22 @@ class Node:
         """SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
+
+    def serve_metrics(self):
+        """From its next start on; then `figure` can be asked."""
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.argv.append(f"--metrics-listen={self.metrics}")
+
+    def figure(self, name, label="", tls=None):
+        """One of its figures, with the label as it is printed, 0 if there is none yet; `tls`: the
+        context, for HTTPS."""
+        url = f"{'https' if tls else 'http'}://{self.metrics}/metrics"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S, context=tls) as reply:
+            text = reply.read().decode()
+        found = re.search(rf"^{re.escape(name + label)} (\S+)$", text, re.MULTILINE)
+        if not found and f"# TYPE {name} " not in text:
+            raise AssertionError(f"{self.name} serves no {name}")
+        return float(found.group(1)) if found else 0
 
     def log_text(self):
         if not os.path.exists(self.log):
@@ -455,8 +472,10 @@ class ClusterTest(unittest.TestCase):
         self.addCleanup(self._clean_up)
         need_room(self.folder, ROOM_BEFORE)
 
-    def start_cluster(self, **options):
+    def start_cluster(self, metrics=False, **options):
         self.cluster = Cluster(self.folder, **options)
+        for node in self.cluster.nodes() if metrics else ():
+            node.serve_metrics()
         self.cluster.start()
         return self.cluster
 
