@@ -280,7 +280,6 @@ struct lh_sim_observers {
     struct leases *leases;             /* of programs */
     struct capabilities *capabilities; /* capability.c */
     struct decided *decided;           /* access.c */
-
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
     bool resumed;     /* and the operator has looked */

@@ -420,8 +420,7 @@ static void a_stale_capability_is_no_reason(void **state)
     world_deinit(&r.w);
 }
 
-/* The same of a chunk that is read ahead: its bytes are there before the program comes to them. What
- * was read ahead of others is not read again. */
+/* The same of a chunk that is read ahead: its bytes are there before the program comes to them. */
 static void a_chunk_ahead_gets_a_new_capability(void **state)
 {
     struct reader r;
