@@ -136,7 +136,8 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
     struct lh_fsck_silent silent = LH_FSCK_SILENT_INIT;
     struct page p = {
         .cluster = cluster,
-        .options = {.deep = o->deep,
+        .options = {.prefix = prefix,
+            .deep = o->deep,
             .timeout_ms = lh_command_timeout_ms(&o->common),
             .silent = &silent},
         .mutex = PTHREAD_MUTEX_INITIALIZER,

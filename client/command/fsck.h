@@ -36,7 +36,8 @@ struct lh_fsck_silent {
 void lh_fsck_silent_deinit(struct lh_fsck_silent *silent);
 
 struct lh_fsck_options {
-    bool deep; /* read every byte */
+    const char *prefix; /* of the files that are looked at */
+    bool deep;          /* read every byte */
     uint64_t timeout_ms;
     struct lh_fsck_silent *silent;
 };

@@ -18,6 +18,7 @@
 #define SECOND_LOOK_MS 500u  /* orders that were under way have arrived by then */
 #define STAT_MS        5000u /* a server that lives has answered by then */
 
+#define REFUSED            "refused"
 #define UNREACHABLE        "unreachable"
 #define UNREACHABLE_ADVICE "Check that it runs, and the network between here and there."
 
@@ -36,6 +37,7 @@ struct check {
     struct lh_fsck_report *report;
     struct shown *shown;
     size_t count;
+    bool refused; /* a server does not show its replica to whoever runs this */
 };
 
 enum weight { DEGRADED, PASSING, DAMAGE, DAMAGE_OR_PASSING };
@@ -117,6 +119,18 @@ static void refused(struct check *c, const struct lh_replica_info *r, int error)
     case LH_ERR_RECOVERING:
         add(c, PASSING, "busy", r, "Run leasehold fsck again later.",
             "%s is reading its replica back or copying it", r->server_id);
+        break;
+    case LH_ERR_PERMISSION:
+        c->refused = true;
+        add(c, DEGRADED, REFUSED, r,
+            "Run leasehold fsck with a certificate that has this right, or correct the table of "
+            "roles of the node that refused.",
+            "%s was not looked at: %s", r->server_id, lh_last_error());
+        break;
+    case LH_ERR_STALE_CAPABILITY:
+        c->refused = true;
+        add(c, PASSING, REFUSED, r, "Run leasehold fsck again once a master answers.",
+            "%s was not looked at: %s", r->server_id, lh_last_error());
         break;
     default:
         add(c, PASSING, UNREACHABLE, r, UNREACHABLE_ADVICE, "%s at %s does not answer: %s",
@@ -359,9 +373,9 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
         read_unsealed(&c);
     for (size_t i = 0; i < c.count; i++)
         good += c.shown[i].good;
-    if (good == 0)
+    if (good == 0 && !c.refused)
         unreadable(&c);
-    else if (good < state->replication && report->count == 0)
+    else if (good > 0 && good < state->replication && report->count == 0)
         add(&c, DEGRADED, "too_few", NULL,
             "It is copied by itself if there are enough other servers with room.",
             "it has %zu good replicas instead of %" PRIu32, good, state->replication);
@@ -378,7 +392,8 @@ void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_option
     if (!report->passing)
         return;
     (void)nanosleep(&pause, NULL);
-    if (lh_chunks(cluster, NULL, state->info.chunk - 1, 1, options->timeout_ms, &now) != LH_OK)
+    if (lh_chunks(cluster, options->prefix, state->info.chunk - 1, 1, options->timeout_ms, &now) !=
+        LH_OK)
         return; /* what was found stands */
     struct lh_fsck_report first = *report;
     *report = (struct lh_fsck_report){0};

@@ -24,7 +24,7 @@
 void lh_client_appender_say(
     struct lh_client_appender *a, int error, const char *what, const char *text)
 {
-    a->reason = error;
+    a->reason = lh_client_reason(error);
     snprintf(a->text, sizeof a->text, "%s: %s: %s", a->path, what,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }

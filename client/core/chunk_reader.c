@@ -98,11 +98,21 @@ static bool is_asked(const struct lh_client_chunk_reader *cr, const char *addres
     return false;
 }
 
-/* It is no reason for a program: another member takes it, or the master gives a new one (ACC-5). */
-static void forget_stale_capability(struct lh_client_reader *r)
+/* The master has given another capability. Nothing was wrong but that, so the pause is for nothing;
+ * once, for a server may refuse all. */
+static void renewed(struct lh_client_chunk_reader *cr)
 {
-    if (r->reason == LH_ERR_STALE_CAPABILITY)
-        r->reason = LH_OK;
+    bool first = cr->stale && !cr->renewed;
+
+    cr->stale = false;
+    if (!first)
+        return;
+    LH_MARK("reader-capability-renewed");
+    cr->renewed = true;
+    if (!lh_client_chunk_reader_reading(cr)) {
+        lh_timer_unset(&cr->reader->client->timers, &cr->timer);
+        cr->failures = 0;
+    }
 }
 
 bool lh_client_chunk_reader_refresh(
@@ -113,7 +123,7 @@ bool lh_client_chunk_reader_refresh(
     if (info->start != old.start || (info->sealed && info->length < cr->offset))
         return false;
     lh_client_chunk_copy(&cr->chunk, info);
-    forget_stale_capability(cr->reader);
+    renewed(cr);
     /* The pauses were for the primary that was asked in vain. There is another one since, and its
      * lease may be shorter than they have become. */
     if (!lh_client_chunk_reader_reading(cr) && cr->chunk.version > old.version) {
@@ -158,6 +168,7 @@ void lh_client_chunk_reader_helped(struct lh_client_chunk_reader *cr)
 {
     new_round(cr);
     cr->failures = cr->reader->failures = 0;
+    cr->stale = cr->renewed = false;
     if (cr == cr->reader->chunks)
         cr->reader->reason = LH_OK;
 }
@@ -189,7 +200,9 @@ static void round_failed(struct lh_client_chunk_reader *cr)
     } else if (everywhere && at_program) {
         lh_client_reader_end_fetch(r, LH_ERR_CORRUPT, r->text);
     }
-    if (r->fetch != NULL && cr == r->chunks)
+    /* Of a chunk that is read ahead the master knows nothing better, but it can give another
+     * capability: before the program comes to it, and then again only for somebody who waits. */
+    if (r->fetch != NULL ? cr == r->chunks || cr->stale : cr->stale && !cr->renewed)
         lh_client_reader_locate(r, false);
 }
 
@@ -242,7 +255,10 @@ void lh_client_chunk_reader_failed(
 
     snprintf(what, sizeof what, "chunk %" PRIu64 " at %" PRIu64 ", %.40s", cr->chunk.chunk,
         cr->offset, address);
-    lh_client_reader_say(r, error, what, text);
+    /* It is no reason for a program that a capability ran out: the master gives another one. */
+    cr->stale = cr->stale || error == LH_ERR_STALE_CAPABILITY;
+    if (error != LH_ERR_STALE_CAPABILITY || cr->renewed)
+        lh_client_reader_say(r, error, what, text);
     /* Who is no member any more says nothing about those who are. */
     for (size_t i = 0; i < cr->chunk.member_count; i++) {
         struct lh_client_member *m = &cr->chunk.members[i];
@@ -261,7 +277,6 @@ void lh_client_chunk_reader_failed(
         struct lh_duration pause = lh_client_backoff(c, ++cr->failures);
         lh_timer_set(&c->timers, &cr->timer, lh_instant_add(c->now, pause));
     } else if (next_member(cr, false) < cr->chunk.member_count) {
-        forget_stale_capability(r);
         lh_client_reader_pump(r);
     } else {
         round_failed(cr);

@@ -42,6 +42,8 @@ struct lh_client_chunk_reader {
     size_t member;                  /* that was asked last, or is to be asked next */
     unsigned failures;              /* rounds over all members in a row */
     bool at_end;                    /* unsealed, and nothing more when last asked */
+    bool stale;                     /* a member has refused the capability that it has (ACC-5) */
+    bool renewed;                   /* the master gave another one; nothing has come since */
 };
 
 /* One behind the reader's others, which reads from `offset` in the chunk on; begins nothing. */
@@ -51,7 +53,7 @@ struct lh_client_chunk_reader *lh_client_chunk_reader_add(
 /* With its READs and what is ready. The caller has taken it off the reader's list. */
 void lh_client_chunk_reader_free(struct lh_client_chunk_reader *cr);
 
-/* Takes newer knowledge of the first one's chunk. False when it cannot be true. */
+/* Takes newer knowledge of its chunk. False when it cannot be true. */
 bool lh_client_chunk_reader_refresh(
     struct lh_client_chunk_reader *cr, const Leasehold__ChunkInfo *info);
 

@@ -23,7 +23,7 @@
 
 void lh_client_reader_say(struct lh_client_reader *r, int error, const char *what, const char *text)
 {
-    r->reason = error;
+    r->reason = lh_client_reason(error);
     snprintf(r->text, sizeof r->text, "%s: %s: %s", r->path, what,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
@@ -70,6 +70,13 @@ static bool take_chunks(struct lh_client_reader *r, const Leasehold__LocateReply
         } else {
             return false;
         }
+        while (cr->next != NULL && i < m->n_chunks &&
+               m->chunks[i]->chunk == cr->next->chunk.chunk &&
+               lh_client_chunk_reader_refresh(cr->next, m->chunks[i])) {
+            cr = cr->next;
+            i++;
+        }
+        last = cr;
         while (cr->next != NULL) {
             struct lh_client_chunk_reader *gone = cr->next;
             cr->next = gone->next;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 #include "client/core/lookups.h"
 #include "client/core/state.h"
 
@@ -26,6 +27,13 @@ int lh_client_reply_error(const void *reply, const char **text)
     int e = lh_error_from_wire(code);
     *text = said != NULL && said[0] != '\0' ? said : lh_error_text(e);
     return e;
+}
+
+int lh_client_reason(int error)
+{
+    if (error == LH_ERR_STALE_CAPABILITY && !LH_PLANTED("stale-capability-told"))
+        return LH_ERR_UNAVAILABLE;
+    return error;
 }
 
 ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m)

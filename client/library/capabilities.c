@@ -11,7 +11,7 @@
 
 struct kept {
     uint64_t chunk;
-    char *path;
+    char *prefix;
     ProtobufCBinaryData bytes;
     UT_hash_handle hh;
 };
@@ -33,7 +33,7 @@ static void forget(struct lh_capabilities *all, struct kept *k)
 {
     HASH_DEL(all->all, k);
     free(k->bytes.data);
-    free(k->path);
+    free(k->prefix);
     free(k);
 }
 
@@ -54,12 +54,13 @@ static ProtobufCBinaryData copy(const ProtobufCBinaryData *from)
     return to;
 }
 
-void lh_capabilities_keep(struct lh_capabilities *all, const Leasehold__ChunkState *listed)
+void lh_capabilities_keep(
+    struct lh_capabilities *all, const char *prefix, const Leasehold__ChunkInfo *listed)
 {
-    uint64_t chunk = listed->chunk->chunk;
+    uint64_t chunk = listed->chunk;
     struct kept *k;
 
-    if (listed->chunk->capability.len == 0)
+    if (listed->capability.len == 0)
         return;
     (void)pthread_mutex_lock(&all->mutex);
     HASH_FIND(hh, all->all, &chunk, sizeof chunk, k);
@@ -69,20 +70,20 @@ void lh_capabilities_keep(struct lh_capabilities *all, const Leasehold__ChunkSta
         forget(all, all->all);
     k = lh_alloc(sizeof *k);
     k->chunk = chunk;
-    k->path = lh_strdup(listed->path);
-    k->bytes = copy(&listed->chunk->capability);
+    k->prefix = lh_strdup(prefix);
+    k->bytes = copy(&listed->capability);
     HASH_ADD(hh, all->all, chunk, sizeof k->chunk, k);
     (void)pthread_mutex_unlock(&all->mutex);
 }
 
-ProtobufCBinaryData lh_capabilities_of(struct lh_capabilities *all, uint64_t chunk, char **path)
+ProtobufCBinaryData lh_capabilities_of(struct lh_capabilities *all, uint64_t chunk, char **prefix)
 {
     ProtobufCBinaryData bytes = {0};
     struct kept *k;
 
     (void)pthread_mutex_lock(&all->mutex);
     HASH_FIND(hh, all->all, &chunk, sizeof chunk, k);
-    *path = lh_strdup(k == NULL ? "" : k->path);
+    *prefix = lh_strdup(k == NULL ? "" : k->prefix);
     if (k != NULL)
         bytes = copy(&k->bytes);
     (void)pthread_mutex_unlock(&all->mutex);

@@ -265,7 +265,7 @@ int lh_chunks(struct lh_cluster *cluster, const char *prefix, uint64_t after_chu
         for (size_t i = 0; i < reply->n_chunks; i++) {
             if (reply->chunks[i]->chunk == NULL)
                 return lh_bad_reply(reply);
-            lh_capabilities_keep(cluster->capabilities, reply->chunks[i]);
+            lh_capabilities_keep(cluster->capabilities, m.prefix, reply->chunks[i]->chunk);
             next = reply->chunks[i]->chunk->chunk;
         }
         if (reply->next > next)

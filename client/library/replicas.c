@@ -5,6 +5,7 @@
 #include "proto/codec.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PIECE_BYTES (4u << 20)
@@ -12,11 +13,13 @@
 /* Behind every log's end: an answer says how the replica is, and carries no bytes. */
 #define BEHIND_THE_END ((uint64_t)INT64_MAX)
 
-/* A request with what is kept for its chunk (ACC-5); also the path of the chunk's file. */
+/* A request with what is kept for its chunk (ACC-5). */
 static int read_once(struct lh_cluster *cluster, const char *address, Leasehold__ReadRequest *m,
-    struct lh_instant deadline, struct lh_server_call *call, char **path)
+    struct lh_instant deadline, struct lh_server_call *call)
 {
-    m->capability = lh_capabilities_of(cluster->capabilities, m->chunk, path);
+    char *prefix;
+
+    m->capability = lh_capabilities_of(cluster->capabilities, m->chunk, &prefix);
     *call = (struct lh_server_call){
         .call.kind = LH_CALL_SERVER,
         .address = address,
@@ -26,6 +29,27 @@ static int read_once(struct lh_cluster *cluster, const char *address, Leasehold_
     };
     int error = lh_call_wait(cluster, &call->call);
     free(m->capability.data);
+    free(prefix);
+    return error;
+}
+
+/* Lists the chunk once more, as it was listed: the program may not see more than that, and the file
+ * may have another path by now. PERMISSION: it may not see that any more, either. */
+static int renew(struct lh_cluster *cluster, uint64_t chunk, uint64_t timeout_ms)
+{
+    struct lh_chunk_state_list listed = {0};
+    char *prefix, why[LH_CALL_TEXT_BYTES];
+    ProtobufCBinaryData old = lh_capabilities_of(cluster->capabilities, chunk, &prefix);
+    int error = lh_chunks(cluster, prefix, chunk - 1, 1, timeout_ms, &listed);
+
+    free(old.data);
+    free(prefix);
+    if (error == LH_OK) {
+        lh_chunk_state_list_deinit(&listed);
+    } else if (error != LH_ERR_PERMISSION) {
+        (void)snprintf(why, sizeof why, "%s", lh_last_error());
+        error = lh_fail(LH_ERR_STALE_CAPABILITY, "the master gave no new capability: %s", why);
+    }
     return error;
 }
 
@@ -34,24 +58,17 @@ static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chu
     uint64_t bytes, uint64_t timeout_ms, Leasehold__ReadReply **reply, struct lh_buf *batches)
 {
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
-    struct lh_instant deadline = lh_deadline(timeout_ms);
-    struct lh_chunk_state_list listed = {0};
     struct lh_server_call call;
-    char *path;
 
     m.chunk = chunk;
     m.offset = offset;
     m.max_bytes = bytes;
-    int error = read_once(cluster, address, &m, deadline, &call, &path);
-    if (error == LH_ERR_STALE_CAPABILITY &&
-        lh_chunks(cluster, path, chunk - 1, 1, timeout_ms, &listed) == LH_OK) {
-        lh_chunk_state_list_deinit(&listed);
+    int error = read_once(cluster, address, &m, lh_deadline(timeout_ms), &call);
+    if (error == LH_ERR_STALE_CAPABILITY && (error = renew(cluster, chunk, timeout_ms)) == LH_OK) {
         lh_free_reply(call.reply);
         lh_buf_clear(&call.payload);
-        free(path);
-        error = read_once(cluster, address, &m, deadline, &call, &path);
+        error = read_once(cluster, address, &m, lh_deadline(timeout_ms), &call);
     }
-    free(path);
     *reply = (Leasehold__ReadReply *)call.reply;
     *batches = lh_buf_take(&call.payload);
     return error;

@@ -228,35 +228,6 @@ bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk)
     return cs != NULL && lh_chunkserver_may_act(cs, chunk, lh_sim_clock(node), &version);
 }
 
-/* ---- Certificates ---- */
-
-static void give_role(struct lh_sim_node *node, const char *role)
-{
-    char identity[64];
-
-    (void)snprintf(identity, sizeof identity, "leasehold://%s/%s", role, lh_sim_name(node));
-    lh_sim_identify(node, identity);
-}
-
-static void give_roles(struct lh_sim_cluster *c)
-{
-    for (size_t i = 0; i < c->config.masters; i++)
-        give_role(c->masters[i].node, "master");
-    for (size_t i = 0; i < c->config.servers; i++)
-        give_role(c->server_nodes[i], "chunkserver");
-    for (size_t i = 0; i < c->config.clients; i++)
-        give_role(c->client_nodes[i], "admin"); /* they operate, too */
-    for (size_t i = 0; i < c->config.strangers; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "x%u", (unsigned)(i + 1));
-        struct lh_sim_node *node = lh_sim_find(c->sim, name);
-        if (i % 2 == 0)
-            give_role(node, "reader");
-        else
-            lh_sim_identify(node, "CN=nobody");
-    }
-}
-
 /* ---- All together ---- */
 
 struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config *config)
@@ -296,8 +267,7 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
         c->strangers[i] = lh_sim_stranger_create(c, (uint32_t)(i + 1));
         (void)lh_sim_add(c->sim, name, &lh_sim_stranger_role, c->strangers[i]);
     }
-    if (config->roles)
-        give_roles(c);
+    lh_sim_roles_init(c);
     if (config->etcd_members > 0)
         lh_sim_shared_init(c);
     measure_space(c);
@@ -312,6 +282,7 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     lh_sim_guard_deinit(c);
     lh_sim_requests_deinit(c);
     lh_sim_questions_deinit(c);
+    lh_sim_roles_deinit(c);
     for (size_t i = 0; i < c->config.strangers; i++)
         lh_sim_stranger_destroy(c->strangers[i]);
     free(c->strangers);

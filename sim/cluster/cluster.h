@@ -52,6 +52,13 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 void lh_sim_cluster_destroy(struct lh_sim_cluster *c);
 
 struct lh_sim *lh_sim_world(struct lh_sim_cluster *c);
+
+/* The table of roles takes its rights from a stranger that may read, or gives them back; all nodes
+ * read it now (ACC-7). False: there is no such stranger, or it is so already. */
+bool lh_sim_set_rights(struct lh_sim_cluster *c, uint64_t stranger, bool has);
+/* The table takes none from it. */
+bool lh_sim_has_rights(const struct lh_sim_cluster *c, const struct lh_sim_node *node);
+
 /* The master that acts. Where each has a store of its own that is the first, and observers know no
  * other one. Where they share one: who reigns and knows it is confirmed, else who reigned last. */
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);

@@ -20,6 +20,8 @@ void lh_sim_mend(struct lh_sim_cluster *c)
     struct lh_sim *sim = c->sim;
 
     lh_sim_mend_network(sim);
+    for (size_t i = 1; i <= c->config.strangers; i++)
+        (void)lh_sim_set_rights(c, i, true);
     if (c->shared.etcd != NULL)
         lh_sim_etcd_mend(c->shared.etcd);
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {

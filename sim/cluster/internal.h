@@ -79,6 +79,8 @@ struct lh_sim_cluster {
     struct lh_sim_node **server_nodes;
     struct lh_sim_node **client_nodes;
     struct lh_sim_stranger **strangers;
+    struct lh_access *access; /* the table of roles that all nodes have read; NULL without roles */
+    uint64_t without_rights;  /* a bit for each stranger that the table takes them from */
     struct request *requests, *idle_requests;
     uint64_t asides_over; /* true ns by which nothing of lh_sim_ask_aside() is under way any more */
     struct lh_sim_program *programs, *last_program;
@@ -117,6 +119,10 @@ void lh_sim_start_all(struct lh_sim_cluster *c);
 /* cluster.c: what the process does when it starts; its secret differs from every other's. */
 void lh_sim_give_capabilities(
     struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config);
+
+/* roles.c */
+void lh_sim_roles_init(struct lh_sim_cluster *c);
+void lh_sim_roles_deinit(struct lh_sim_cluster *c);
 
 /* shared.c */
 void lh_sim_shared_init(struct lh_sim_cluster *c);

@@ -1,10 +1,12 @@
-/* ACC-3: nobody is answered what his role does not allow. What each role may is written down here
- * once more, by the protocol's page and not by access/: a stranger reads at most, or may nothing.
- * What ends a call is no answer. */
-#include "sim/observers/internal.h"
+/* ACC-3, ACC-7: nobody is answered what his role does not allow, by the table that was in force
+ * when his call was decided; and nobody is refused what it allows. What each role may is written
+ * down here once more, by the protocol's page and not by access/: a stranger reads at most, or may
+ * nothing. What ends a call is no answer. */
+#include "sim/observers/capability.h"
 
 #include "sim/cluster/stranger.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool reads(enum lh_method method)
@@ -34,14 +36,73 @@ static bool reads(enum lh_method method)
     }
 }
 
+/* What a reader may do whatever the request says: of others a part needs more. */
+static bool always_may(enum lh_method method)
+{
+    return reads(method) && method != LH_METHOD_OPEN_TAIL && method != LH_METHOD_GARBAGE &&
+           method != LH_METHOD_LEASE_SESSION && method != LH_METHOD_READ;
+}
+
+/* A call, as it was when it was decided: a stream when it is opened, others with their request. */
+struct decided {
+    uint64_t link;
+    bool may;
+    UT_hash_handle hh;
+};
+
+static void forget(struct lh_sim_observers *o, struct decided *d)
+{
+    HASH_DEL(o->decided, d);
+    free(d);
+}
+
+void lh_ob_access_deinit(struct lh_sim_observers *o)
+{
+    while (o->decided != NULL)
+        forget(o, o->decided);
+}
+
+static bool is_stream(enum lh_method method)
+{
+    return method == LH_METHOD_LEASE_SESSION || method == LH_METHOD_WATCH;
+}
+
+void lh_ob_access_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    struct decided *d;
+
+    if (s->peer == NULL || !lh_sim_is_stranger(s->peer))
+        return;
+    HASH_FIND(hh, o->decided, &s->link, sizeof s->link, d);
+    if (s->input->kind == LH_IN_LINK_CLOSED && d != NULL) {
+        forget(o, d);
+    } else if (s->input->kind == (is_stream(s->method) ? LH_IN_LINK_OPENED : LH_IN_MESSAGE)) {
+        if (d == NULL) {
+            d = lh_alloc(sizeof *d);
+            d->link = s->link;
+            HASH_ADD(hh, o->decided, link, sizeof d->link, d);
+        }
+        d->may = strncmp(lh_sim_identity(s->peer), "leasehold://reader/", 19) == 0 &&
+                 reads(s->method) && lh_sim_has_rights(o->cluster, s->peer);
+    }
+}
+
 void lh_ob_access_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
-    if (s->effect->kind != LH_FX_SEND || s->direction != LH_REPLY || s->peer == NULL ||
-        !lh_sim_is_stranger(s->peer))
+    struct decided *d;
+
+    if (s->peer == NULL || !lh_sim_is_stranger(s->peer) || lh_sim_identity(s->peer)[0] == '\0')
         return;
-    const char *identity = lh_sim_identity(s->peer);
-    if (identity[0] == 0 || (strncmp(identity, "leasehold://reader/", 19) == 0 && reads(s->method)))
-        return;
-    lh_sim_fail(o->sim, "ACC-3", 0, "%s answers %s, who is %s and may not call that",
-        lh_sim_name(s->node), lh_sim_name(s->peer), identity);
+    HASH_FIND(hh, o->decided, &s->link, sizeof s->link, d);
+    bool may = d != NULL && d->may;
+    bool now = lh_sim_has_rights(o->cluster, s->peer);
+    if (s->effect->kind == LH_FX_SEND && s->direction == LH_REPLY && !may)
+        lh_sim_fail(o->sim, now ? "ACC-3" : "ACC-7", 0,
+            "%s answers %s, who is %s%s and may not call that", lh_sim_name(s->node),
+            lh_sim_name(s->peer), lh_sim_identity(s->peer),
+            now ? "" : ", whose rights the table takes away,");
+    if (s->effect->kind == LH_FX_CLOSE && s->effect->error == LH_ERR_PERMISSION && may &&
+        always_may(s->method))
+        lh_sim_fail(o->sim, "ACC-7", 0, "%s refuses %s, who is %s and has the right to call that",
+            lh_sim_name(s->node), lh_sim_name(s->peer), lh_sim_identity(s->peer));
 }

@@ -291,3 +291,15 @@ void lh_ob_capability_does(struct lh_sim_observers *o, const struct lh_sim_sight
             answers(o, s, m->answers[i]);
     }
 }
+
+/* ---- What programs hear. */
+
+/* LH_CALL_SERVER is no call of a program: the library's own, of one server. */
+void lh_ob_capability_completed(struct lh_sim_observers *o, const struct lh_call *call, int error)
+{
+    if (error == LH_ERR_STALE_CAPABILITY && call->kind != LH_CALL_SERVER)
+        lh_sim_fail(o->sim, "ACC-5", 0,
+            "a program is told of a capability that was not taken, which is its client's to renew: "
+            "%s",
+            call->text);
+}

@@ -1,4 +1,5 @@
 #include "sim/observers/history.h"
+#include "sim/observers/capability.h"
 #include "sim/observers/leases.h"
 
 #include "utlist.h"
@@ -204,6 +205,7 @@ static void complete(struct lh_sim_observers *o, const struct lh_effect *e)
         break;
     }
     lh_ob_leases_done(o, call, e->error);
+    lh_ob_capability_completed(o, asked, e->error);
     forget_call(h, call);
 }
 

@@ -279,7 +279,7 @@ struct lh_sim_observers {
     struct causes *causes;
     struct leases *leases;             /* of programs */
     struct capabilities *capabilities; /* capability.c */
-
+    struct decided *decided;           /* access.c */
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
     bool resumed;     /* and the operator has looked */

@@ -151,6 +151,8 @@ static void takes(void *arg, const struct lh_sim_sight *s)
 
     if (lh_sim_is_stranger(s->node))
         return;
+    if (o->cluster->config.roles)
+        lh_ob_access_takes(o, s);
     if (o->cluster->config.capabilities)
         lh_ob_capability_takes(o, s);
     struct actor *a = lh_ob_actor(o, s->node);
@@ -328,6 +330,7 @@ struct lh_sim_observers *lh_sim_observers_create(
 void lh_sim_observers_destroy(struct lh_sim_observers *o)
 {
     lh_ob_links_deinit(o);
+    lh_ob_access_deinit(o);
     lh_ob_capability_deinit(o);
     lh_ob_reign_forget(o);
     lh_ob_inv1_deinit(o);

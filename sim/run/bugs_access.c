@@ -7,6 +7,9 @@ const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
         "ACC-3"},
     {"replica-for-anybody", "ACC-3",
         "a chunkserver takes replicas and appends from whoever has a certificate", "ACC-3"},
+    {"table-read-in-vain", "ACC-7",
+        "a node goes on with its old table of roles: who lost a right has it until a restart",
+        "ACC-7"},
     {"capability-not-asked", "ACC-5", "a chunkserver serves whoever has found out a chunk's number",
         "ACC-5"},
     {"capability-of-any-chunk", "ACC-5",
@@ -23,5 +26,9 @@ const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
     {"key-age-counts-from-receipt", "ACC-6",
         "a chunkserver takes a key's age for that of the answer's arrival, which was delayed: what "
         "is made with it holds for longer",
+        "ACC-5"},
+    {"stale-capability-told", "ACC-5",
+        "a program's call ends because servers take no capability that the master gives, and not "
+        "because there is no server that helps",
         "ACC-5"},
 };

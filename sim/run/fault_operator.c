@@ -102,3 +102,16 @@ void lh_sim_fault_trash(struct lh_sim_nemesis *n)
     }
     lh_sim_perform(n, &a);
 }
+
+/* The table of roles changes: a stranger may not read any more, or may again. The nodes' own lines
+ * stay: of a program that may nothing no answer would be due. */
+void lh_sim_fault_roles(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 50) ? LH_SIM_ACT_TAKE_RIGHTS : LH_SIM_ACT_GIVE_RIGHTS);
+
+    if (n->mix.readers == 0)
+        return;
+    a.number = 1 + 2 * below(n, n->mix.readers);
+    lh_sim_perform(n, &a);
+}

@@ -162,11 +162,11 @@ void lh_sim_fault_mix_draw_masters(
     uint64_t shortest = 4 * settings->reign_term.ns;
 
     t->reign = settings->reign_term;
-    for (int i = LH_SIM_FAULTS_EVERYWHERE; i < LH_SIM_FAULTS_BUT_LEASES; i++)
+    for (int i = LH_SIM_FAULTS_BUT_MASTERS; i < LH_SIM_FAULTS_BUT_LEASES; i++)
         if (chance(&n, 40))
             t->weights[i] = 1 + (uint32_t)below(&n, 10);
-    t->weights[LH_SIM_FAULTS_EVERYWHERE +
-               below(&n, LH_SIM_FAULTS_BUT_LEASES - LH_SIM_FAULTS_EVERYWHERE)] = 5;
+    t->weights[LH_SIM_FAULTS_BUT_MASTERS +
+               below(&n, LH_SIM_FAULTS_BUT_LEASES - LH_SIM_FAULTS_BUT_MASTERS)] = 5;
     /* Half of the runs are about nothing else, for there masters and etcd meet most. */
     if (chance(&n, 50))
         for (int i = 0; i < LH_SIM_FAULTS_EVERYWHERE; i++)

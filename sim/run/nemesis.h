@@ -47,8 +47,12 @@
     F(MASTER_PAUSE, master_pause)                                                                  \
     F(CLIENT_ONE_WAY, client_one_way)                                                              \
     F(HALF_CLOSE, half_close)                                                                      \
+    LH_SIM_FAULTS_OF_STRANGERS(F)                                                                  \
     LH_SIM_FAULTS_OF_MASTERS(F)                                                                    \
     LH_SIM_FAULTS_OF_LEASES(F)
+
+/* Of strangers with certificates. */
+#define LH_SIM_FAULTS_OF_STRANGERS(F) F(ROLES, roles)
 
 /* Of programs with leases, and what they say to the master. */
 #define LH_SIM_FAULTS_OF_LEASES(F)                                                                 \
@@ -89,8 +93,10 @@ enum lh_sim_fault {
         LH_SIM_FAULT_COUNT
 };
 
-/* So many are drawn for every run; those behind them only where masters share an etcd. */
-#define LH_SIM_FAULTS_EVERYWHERE ((int)LH_SIM_FAULT_ACTIVE_KILL)
+/* So many are drawn for every run; those behind them only where strangers have certificates ... */
+#define LH_SIM_FAULTS_EVERYWHERE ((int)LH_SIM_FAULT_ROLES)
+/* ... and from here on only where masters share an etcd. */
+#define LH_SIM_FAULTS_BUT_MASTERS ((int)LH_SIM_FAULT_ACTIVE_KILL)
 /* Those behind these only where programs have leases. */
 #define LH_SIM_FAULTS_BUT_LEASES ((int)LH_SIM_FAULT_LEASE_BREAK)
 
@@ -107,6 +113,7 @@ struct lh_sim_fault_mix {
     struct lh_duration term_min; /* new session terms are at least this long */
     struct lh_duration reign;    /* T_reign; 0: masters share nothing */
     struct lh_duration lease;    /* about as long as a program's session; 0: there are none */
+    uint32_t readers;            /* strangers that may read, by the table of roles */
     /* The atlas: what the protocol survives. */
     uint32_t drains;         /* so many servers may be drained at a time */
     bool scraps;             /* a machine may be gone for good */

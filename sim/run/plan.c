@@ -373,6 +373,10 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     case LH_SIM_PROFILE_STRANGERS:
         plan->settings.strangers = lh_sim_few(&random, 1, 4);
         plan->settings.roles = lh_prng_chance(&random, 30);
+        if (plan->settings.roles) {
+            plan->mix.readers = (plan->settings.strangers + 1) / 2;
+            plan->mix.weights[LH_SIM_FAULT_ROLES] = 1 + (uint32_t)lh_prng_below(&random, 10);
+        }
         break;
     case LH_SIM_PROFILE_MASTERS:
         lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);

@@ -428,6 +428,8 @@ static const struct {
     {LH_SIM_ACT_SESSION_TERM, "set session term to <hold>"},
     {LH_SIM_ACT_CHUNK_TERM, "set chunk term to <hold>"},
     {LH_SIM_ACT_DRIFT, "set drift to <count> ppm"},
+    {LH_SIM_ACT_TAKE_RIGHTS, "take rights of stranger <number>"},
+    {LH_SIM_ACT_GIVE_RIGHTS, "give rights back to stranger <number>"},
     {LH_SIM_ACT_WRITER,
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "

@@ -87,6 +87,9 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_SESSION_TERM, /* to `hold` */
     LH_SIM_ACT_CHUNK_TERM,   /* to `hold` */
     LH_SIM_ACT_DRIFT,        /* to `count` ppm */
+    /* The table of roles, which all nodes read at once (ACC-7). */
+    LH_SIM_ACT_TAKE_RIGHTS, /* of the stranger `number` */
+    LH_SIM_ACT_GIVE_RIGHTS, /* back to it */
     /* Programs. */
     LH_SIM_ACT_WRITER,
     LH_SIM_ACT_READER,

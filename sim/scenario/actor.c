@@ -922,6 +922,9 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_CHUNK_TERM:
     case LH_SIM_ACT_DRIFT:
         return set_terms(actor, a);
+    case LH_SIM_ACT_TAKE_RIGHTS:
+    case LH_SIM_ACT_GIVE_RIGHTS:
+        return lh_sim_set_rights(c, a->number, a->kind == LH_SIM_ACT_GIVE_RIGHTS);
     case LH_SIM_ACT_WRITER:
     case LH_SIM_ACT_READER:
     case LH_SIM_ACT_FILES:

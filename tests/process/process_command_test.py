@@ -665,6 +665,106 @@ class FsckTest(CommandTest):
         self.assertEqual(self.kinds("--timeout=10s", status=1),
                          {(1, "cs1", "unreachable"), (2, "cs1", "unreachable")})
 
+    def test_who_may_not_look(self):
+        refusal = "leasehold://reader/web has the role reader, Read needs fetch"
+        self.servers["cs1"].Read = lambda request: self.schema.ReadReply(
+            error=self.schema.PERMISSION, error_text=refusal)
+        found = self.problems(status=1)
+        self.assertEqual({(p["chunk"], p["server_id"], p["kind"]) for p in found},
+                         {(1, "cs1", "refused"), (2, "cs1", "refused")})
+        for problem in found:
+            self.assertIn(refusal, problem["text"])
+        # At no server: nothing is known of the bytes, so that nothing is damaged, either.
+        for server in self.servers.values():
+            server.Read = self.servers["cs1"].Read
+        self.assertEqual({kind for _, _, kind in self.kinds("--deep", status=1)}, {"refused"})
+
+    def with_capabilities(self, listings):
+        """The master lists what is below /a alone, with a capability that is good till it lists the
+        next time; from the listing of that number on it refuses, or says that error."""
+        listed = []
+
+        def list_chunks(request):
+            listed.append(request)
+            error, at = listings
+            if request.prefix != "/a" or len(listed) >= at:
+                return self.schema.ListChunksReply(
+                    error=self.schema.PERMISSION if request.prefix != "/a" else error,
+                    error_text=f"it does not reach {request.prefix or 'everything'}, to read")
+            reply = self.list_chunks(request)
+            for chunk in reply.chunks:
+                chunk.path = "/before/a"  # the file was renamed, or is in the trash
+                chunk.chunk.capability = b"%d" % len(listed)
+            return reply
+
+        def read(server):
+            whole = type(server).Read
+
+            def answer(request):
+                if request.capability != b"%d" % len(listed):
+                    return self.schema.ReadReply(error=self.schema.STALE_CAPABILITY,
+                                                 error_text="what was shown has run out")
+                return whole(server, request)
+            return answer
+
+        self.master.ListChunks = list_chunks
+        for server in self.servers.values():
+            server.Read = read(server)
+        return listed
+
+    def test_a_capability_that_ran_out_is_replaced(self):
+        listed = self.with_capabilities((self.schema.OK, 1000))
+        first = self.chunks
+        self.chunks = lambda: first()[:1]
+        looks = []
+        whole = self.servers["cs2"].Read
+
+        def later(request):
+            looks.append(request)
+            if len(looks) == 1:
+                listed.append(None)  # as if its time were over
+            return whole(request)
+
+        self.servers["cs2"].Read = later
+        self.assertEqual(self.kinds("--deep", "/a", status=0), set())
+        self.assertEqual([request.prefix for request in listed if request is not None],
+                         ["/a", "/a"])
+
+    def test_a_capability_that_nobody_replaces(self):
+        for error, said in ((self.schema.PERMISSION, "to read"),
+                            (self.schema.UNIMPLEMENTED, "gave no new capability")):
+            listed = self.with_capabilities((error, 3))
+            first = self.two_chunks
+            self.chunks = lambda f=first: f()[:1]
+            whole = self.servers["cs1"].Read
+
+            def later(request, listed=listed, whole=whole):
+                if len(listed) == 1:
+                    listed.append(None)
+                return whole(request)
+
+            self.servers["cs1"].Read = later
+            found = self.problems("/a", status=1)
+            self.assertEqual({(p["server_id"], p["kind"]) for p in found},
+                             {(name, "refused") for name in self.servers})
+            for problem in found:
+                self.assertIn(said, problem["text"])
+
+    def test_a_second_look_stays_below_the_prefix(self):
+        listed = self.with_capabilities((self.schema.OK, 1000))
+        first = self.chunks
+        self.chunks = lambda: first()[:1]
+        self.replica("cs1", 1)["sealed"] = False
+
+        def seal_arrives(request):
+            if len(listed) == 1:
+                self.replica("cs1", 1)["sealed"] = True
+            return whole(request)
+
+        whole = self.master.ListChunks
+        self.master.ListChunks = seal_arrives
+        self.assertEqual(self.kinds("/a", status=0), set())
+
     def test_a_silent_server_is_waited_for_once(self):
         many = [self.chunk(number, True) for number in range(1, 40)]
         for server in self.servers.values():

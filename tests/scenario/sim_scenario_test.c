@@ -450,6 +450,7 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
+    "\"take\", \"give\", "                                                                         \
     "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "                     \
     "\"watcher\", \"operator\", \"end\""
 

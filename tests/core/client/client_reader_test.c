@@ -394,7 +394,6 @@ static void a_stale_capability_is_replaced_by_the_master(void **state)
     }
     chunk.capability = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "second"};
     say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
-    pass(&r.w);
     uint64_t link = expect_read(&r, 5, 0, NULL, &m);
     assert_true(shows(m, "second"));
     say_batches(&r, link, 1, B, true);
@@ -418,6 +417,83 @@ static void a_stale_capability_is_no_reason(void **state)
     (void)expect_read(&r, 5, 0, NULL, NULL);
     pass_ms(&r.w, 100);
     expect_complete(&r.w, &r.fetch, LH_ERR_DEADLINE_EXCEEDED);
+    world_deinit(&r.w);
+}
+
+/* The same of a chunk that is read ahead: its bytes are there before the program comes to them. */
+static void a_chunk_ahead_gets_a_new_capability(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, B), sealed_chunk(6, 4, B, B)};
+    const Leasehold__ReadRequest *m;
+
+    (void)state;
+    chunks[1].capability = (ProtobufCBinaryData){5, (uint8_t *)(uintptr_t) "first"};
+    open_reader(&r, false, 0, chunks, 2);
+    uint64_t first = expect_read(&r, 5, 0, NULL, NULL);
+    uint64_t ahead = expect_read(&r, 6, 0, NULL, NULL);
+    say_batches(&r, first, 1, B, true);
+    for (int i = 0; i < 3; i++) {
+        say_refusal(&r, ahead, LH_ERR_STALE_CAPABILITY);
+        if (i < 2)
+            ahead = expect_read(&r, 6, 0, NULL, NULL);
+    }
+    chunks[1].capability = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "second"};
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunks[1], 1);
+    ahead = expect_read(&r, 6, 0, NULL, &m); /* at once */
+    assert_true(shows(m, "second"));
+    say_batches(&r, ahead, 1, B, true);
+    fetch(&r);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+/* While the head waits for its member the bytes that were read ahead stay. */
+static void a_new_capability_keeps_what_was_read_ahead(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, B), sealed_chunk(6, 4, B, B)};
+
+    (void)state;
+    open_patient_reader(&r, false, 0, chunks, 2);
+    fetch(&r);
+    uint64_t head = expect_read(&r, 5, 0, NULL, NULL);
+    say_batches(&r, expect_read(&r, 6, 0, NULL, NULL), 1, B, true);
+    for (int i = 0; i < 3; i++) {
+        say_refusal(&r, head, LH_ERR_STALE_CAPABILITY);
+        if (i < 2)
+            head = expect_read(&r, 5, 0, NULL, NULL);
+    }
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), chunks, 2);
+    say_batches(&r, expect_read(&r, 5, 0, NULL, NULL), 1, B, true);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+/* Servers that take none of the master's: after the first round each waits for its pause. */
+static void servers_that_take_no_capability_are_not_hammered(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+
+    (void)state;
+    open_patient_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++)
+            say_refusal(&r, expect_read(&r, 5, 0, NULL, NULL), LH_ERR_STALE_CAPABILITY);
+        say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+        if (round > 0) {
+            expect_quiet(&r.w);
+            pass(&r.w);
+        }
+    }
+    say_batches(&r, expect_read(&r, 5, 0, NULL, NULL), 1, B, true);
+    expect_bytes(&r, 0, B);
     world_deinit(&r.w);
 }
 
@@ -1155,6 +1231,9 @@ int main(void)
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_stale_capability_is_replaced_by_the_master),
         cmocka_unit_test(a_stale_capability_is_no_reason),
+        cmocka_unit_test(a_chunk_ahead_gets_a_new_capability),
+        cmocka_unit_test(a_new_capability_keeps_what_was_read_ahead),
+        cmocka_unit_test(servers_that_take_no_capability_are_not_hammered),
         cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),
         cmocka_unit_test(a_chunk_that_is_read_ahead_in_vain_hammers_nobody),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
