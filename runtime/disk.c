@@ -92,8 +92,8 @@ static void ask_relief(struct lh_disk *disk)
 void lh_disk_finish(struct lh_disk_io *io)
 {
     if (io->open != NULL) {
-        if (io->op == LH_DISK_SYNC && io->error == LH_OK)
-            lh_files_sync_end(io->disk->files, io->open, io->covers);
+        if (io->op == LH_DISK_SYNC)
+            lh_files_sync_end(io->disk->files, io->open, io->covers, io->error);
         if (lh_files_put(io->disk->files, io->open, changes(io)))
             ask_relief(io->disk);
     }

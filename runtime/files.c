@@ -133,10 +133,12 @@ int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
 
 int lh_files_remove(struct lh_files *files, uint64_t id)
 {
-    char name[LH_CHUNK_NAME_SIZE];
+    char name[LH_CHUNK_NAME_SIZE], aside[LH_ASIDE_NAME_SIZE];
 
     lh_files_name(id, name);
-    if (unlinkat(files->directory, name, 0) != 0 && errno != ENOENT)
+    lh_files_aside_name(id, aside);
+    if ((unlinkat(files->directory, name, 0) != 0 && errno != ENOENT) ||
+        (unlinkat(files->directory, aside, 0) != 0 && errno != ENOENT))
         return lh_error_from_errno(errno);
     lh_files_forget(files, id);
     if (fsync(files->directory) == 0)

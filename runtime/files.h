@@ -42,10 +42,12 @@ bool lh_files_put(struct lh_files *files, struct lh_disk_file *file, bool change
 bool lh_files_relieve(struct lh_files *files);
 
 /* Around a sync of an open file. What an earlier sync of our own said comes first: then this one is
- * not to be tried. _end() only after one that succeeded. */
+ * not to be tried. `error` is how it ended. A file whose sync failed gets another name at once, so
+ * that a process that dies now leaves none that looks sound to the next one (FAIL-5). */
 LH_MUST_USE int lh_files_sync_begin(
     struct lh_files *files, const struct lh_disk_file *file, uint64_t *covers);
-void lh_files_sync_end(struct lh_files *files, struct lh_disk_file *file, uint64_t covers);
+void lh_files_sync_end(
+    struct lh_files *files, struct lh_disk_file *file, uint64_t covers, int error);
 
 /* A new file with `length` bytes preallocated. On failure there is none.
  *   ALREADY_EXISTS, DISK_FULL, IO, SYSTEM */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #define LH_CHUNK_NAME_SIZE sizeof "0123456789abcdef.chunk"
+#define LH_ASIDE_NAME_SIZE sizeof "0123456789abcdef.chunk.failed"
 
 struct entry;
 struct verdict;
@@ -30,6 +31,9 @@ struct lh_files {
 };
 
 void lh_files_name(uint64_t id, char name[LH_CHUNK_NAME_SIZE]);
+
+/* What a file is called whose sync has failed (FAIL-5). */
+void lh_files_aside_name(uint64_t id, char name[LH_ASIDE_NAME_SIZE]);
 
 /* openat() of a chunk's file; -1: errno. Descriptors that are only kept for later come first to one
  * that is needed now. */

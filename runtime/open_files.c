@@ -39,6 +39,11 @@ void lh_files_name(uint64_t id, char name[LH_CHUNK_NAME_SIZE])
     snprintf(name, LH_CHUNK_NAME_SIZE, "%016" PRIx64 ".chunk", id);
 }
 
+void lh_files_aside_name(uint64_t id, char name[LH_ASIDE_NAME_SIZE])
+{
+    snprintf(name, LH_ASIDE_NAME_SIZE, "%016" PRIx64 ".chunk.failed", id);
+}
+
 static struct idle *idle_of(struct lh_files *files, const struct entry *e)
 {
     return e->changes != e->synced ? &files->unsynced : &files->clean;
@@ -166,6 +171,25 @@ static void keep_verdict(struct lh_files *files, uint64_t id, int error)
     v->error = error;
 }
 
+/* It is read again by no process: the kernel has called its pages clean, and says so once. The
+ * name that it gets outlives this process. After a loss of power there may be the old one again, and
+ * then what is read is what the disk has. */
+static void set_aside(struct lh_files *files, uint64_t id)
+{
+    char name[LH_CHUNK_NAME_SIZE], aside[LH_ASIDE_NAME_SIZE];
+
+    lh_files_name(id, name);
+    lh_files_aside_name(id, aside);
+    (void)renameat(files->directory, name, files->directory, aside);
+}
+
+/* With the lock held, under which nobody makes another file of that number meanwhile. */
+static void sync_has_failed(struct lh_files *files, const struct entry *e)
+{
+    if (!e->removed)
+        set_aside(files, e->id);
+}
+
 /* Syncs the file that has had changes for longest, of those that nobody uses. Unlocks and locks
  * anew. What failed is not tried again, and the file is then as any other. */
 static void sync_oldest(struct lh_files *files)
@@ -179,6 +203,8 @@ static void sync_oldest(struct lh_files *files)
     pthread_mutex_lock(&files->lock);
     if (error != LH_OK && !e->removed)
         keep_verdict(files, e->id, error);
+    if (error != LH_OK)
+        sync_has_failed(files, e);
     if (e->synced < covered)
         e->synced = covered;
     struct entry *gone = unuse(files, e);
@@ -277,15 +303,14 @@ static bool is_sound(int fd)
            (errno != EIO && errno != ENOSPC && errno != EDQUOT);
 }
 
-/* It is not read again, by no process: the kernel has called its pages clean, and says so once. */
-static void set_aside(struct lh_files *files, uint64_t id)
+/* Of a file that was set aside, what its sync has said. */
+static int cannot_open(struct lh_files *files, uint64_t id, int system_errno)
 {
-    char name[LH_CHUNK_NAME_SIZE], aside[LH_CHUNK_NAME_SIZE + sizeof ".failed"];
-
-    lh_files_name(id, name);
-    snprintf(aside, sizeof aside, "%s.failed", name);
-    if (renameat(files->directory, name, files->directory, aside) == 0)
-        (void)fsync(files->directory);
+    pthread_mutex_lock(&files->lock);
+    const struct verdict *v = find_verdict(files, id);
+    int error = v == NULL ? lh_error_from_errno(system_errno) : v->error;
+    pthread_mutex_unlock(&files->lock);
+    return error;
 }
 
 int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file)
@@ -300,9 +325,10 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
         pthread_mutex_unlock(&files->lock);
         int fd = lh_files_open_name(files, id, O_RDWR);
         if (fd < 0)
-            return lh_error_from_errno(errno);
+            return cannot_open(files, id, errno);
         if (!is_sound(fd)) {
             set_aside(files, id);
+            (void)fsync(files->directory);
             close(fd);
             return LH_ERR_IO;
         }
@@ -371,12 +397,15 @@ int lh_files_sync_begin(struct lh_files *files, const struct lh_disk_file *file,
     return error;
 }
 
-void lh_files_sync_end(struct lh_files *files, struct lh_disk_file *file, uint64_t covers)
+void lh_files_sync_end(
+    struct lh_files *files, struct lh_disk_file *file, uint64_t covers, int error)
 {
     struct entry *e = (struct entry *)file;
 
     pthread_mutex_lock(&files->lock);
-    if (e->synced < covers)
+    if (error != LH_OK)
+        sync_has_failed(files, e);
+    else if (e->synced < covers)
         e->synced = covers;
     pthread_mutex_unlock(&files->lock);
 }

@@ -140,6 +140,7 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
+    f->failed = f->failed || op->fault != LH_OK;
     return op->fault;
 }
 
@@ -222,6 +223,13 @@ static int do_not(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *r
     return op->fault;
 }
 
+/* A file that has another name now, by which no process looks for it. */
+static void set_aside(struct lh_sim_node *node, uint64_t file)
+{
+    lh_sim_files_remove(&node->disk.files, file);
+    lh_sim_tell_disk(node, file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+}
+
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
 {
     const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
@@ -229,8 +237,7 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
         return do_not(node, op, result);
     bool opens = op->op != LH_DISK_CREATE && op->op != LH_DISK_REMOVE;
     if (f != NULL && f->unwritten && opens) {
-        lh_sim_files_remove(&node->disk.files, op->file); /* set aside */
-        lh_sim_tell_disk(node, op->file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+        set_aside(node, op->file);
         return LH_ERR_IO;
     }
     switch (op->op) {
@@ -384,6 +391,9 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
     struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
     struct disk_fault *fault = &node->disk.faults[LH_DISK_SYNC];
 
+    for (size_t i = node->disk.files.count; i-- > 0;)
+        if (node->disk.files.list[i]->failed)
+            set_aside(node, node->disk.files.list[i]->number);
     for (size_t i = 0; i < node->disk.files.count; i++) {
         struct lh_sim_file *f = node->disk.files.list[i];
         bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;

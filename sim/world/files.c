@@ -290,7 +290,7 @@ void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random)
         }
         if (!f->together)
             copy_bytes(&f->cache, &f->platter);
-        f->astray = false;
+        f->astray = f->failed = false; /* what is read is what the platter has */
         files->used += lh_sim_file_allocated(f);
         files->list[kept++] = f;
     }
