@@ -90,7 +90,7 @@ struct lh_evidence lh_evidence_shortest(const struct lh_seal_question *q)
         return e;
     bool lone = q->lone_may && t.awaited == 0 && q->logs[e.which].reachable;
     bool hurry = q->found && t.awaited == 0;
-    if (t.all)
+    if (t.all || (!e.sure && LH_PLANTED("loss-before-all-answered")))
         e.verdict = e.sure ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
     else if (e.many ? hurry || q->patience_over : e.sure && q->patience_over && lone)
         e.verdict = LH_VERDICT_ENOUGH;

@@ -174,6 +174,21 @@ static struct chunk *chunk_at(const struct file *f, uint64_t offset)
     return high == 0 ? NULL : f->chunks[low];
 }
 
+/* What a reader was given may have been fetched before committed records were lost (REC-2a). Others
+ * stand there now, perhaps those of a later chunk, whose place in the file follows from the lengths
+ * of all before it. */
+static bool lost_before(const struct file *f, uint64_t offset)
+{
+    for (size_t i = 0; i < f->chunk_count; i++) {
+        const struct chunk *c = f->chunks[i];
+        if (c->start > offset)
+            break;
+        if (c->hopeless || (c->loss_reported && offset - c->start >= c->kept))
+            return true;
+    }
+    return false;
+}
+
 static void check_fetched(
     struct lh_sim_observers *o, const struct call *call, const struct lh_fetch_call *fetch)
 {
@@ -187,13 +202,13 @@ static void check_fetched(
             return;
         bool sound = lh_sim_batch_in(&fetch->batches, at, &b);
         const struct lh_sim_batch *want = lh_ob_committed_at(c, offset - c->start);
-        /* What was given may have been fetched before the loss, and others stand there now. */
-        bool lost = c->loss_reported && offset - c->start >= c->kept;
-        if (c->hopeless || lost || (want == NULL && (o->nobody_left || c->loss_reported)))
+        if (c->hopeless || (want == NULL && (o->nobody_left || c->loss_reported)))
             return;
         if (sound && want != NULL && want->crc == b.crc && want->size == b.size &&
             want->writer == b.writer && want->sequence == b.sequence)
             continue;
+        if (lost_before(f, offset))
+            return;
         if (sound && lh_ob_touched(c))
             continue; /* of a misdirected write: see inv4.c */
         lh_sim_fail(o->sim, "INV-6", c->id,

@@ -161,7 +161,9 @@ struct chunk {
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
     uint64_t kept;         /* then: the length that no such loss went below */
-    bool loss_told;        /* the master's log has it: for a seal that is to come (FAIL-2a) */
+    /* The master's log has it: for a seal that is to come, of that version at that length (FAIL-2a).
+     * Version 0: none. */
+    uint64_t loss_told_version, loss_told_length;
     /* There was a moment without a good member, and not by loss of power alone. Rot behind the
      * length at which equality was confirmed last cannot be told from a torn tail
      * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is

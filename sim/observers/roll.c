@@ -110,7 +110,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     uint64_t length, uint64_t checksum)
 {
     const struct fenced *answer = NULL;
-    uint64_t committed = 0;
+    uint64_t committed = 0, longest = 0;
     size_t verified = 0, whole = 0, reported = 0, full = 0, given_up = 0;
     bool own = false;
 
@@ -118,10 +118,15 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         return;
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = answer_of(o, c, i, version);
-        full += !c->members[i].joining && !c->members[i].lost;
-        given_up += lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
-        if (f == NULL)
+        bool counts = !c->members[i].joining && !c->members[i].lost;
+        full += counts;
+        if (f == NULL) {
+            given_up +=
+                counts && lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
             continue;
+        }
+        if (f->length > longest && f->counted_at != UINT64_MAX)
+            longest = f->length;
         if (f->committed > committed)
             committed = f->committed;
         reported++;
@@ -137,8 +142,8 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         verified += counts;
         whole += counts && !f->truncated;
     }
-    /* Without one, the longest of all logs counts, and the loss is told (FAIL-3). */
     bool sure = whole > 0 || verified > 1;
+    bool told = c->loss_told_version == version && c->loss_told_length == length;
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
@@ -146,21 +151,26 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             c->id, length, version);
         return;
     }
-    if (answer->unverified && (sure || !c->loss_told)) {
+    if (answer->unverified && sure) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
             " bytes, which a member answered that is unverified (FAIL-2a)",
             c->id, length);
         return;
     }
-    bool lone_truncated = answer->truncated && !own && !sure;
-    if ((answer->unverified || lone_truncated) && c->loss_told)
+    /* Then the longest of all logs counts, and the possible loss is told. What a primary answered
+     * is what it had committed. */
+    if (!sure && (answer->unverified || !own)) {
+        if (reported + given_up < full || length < longest || !told) {
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, though no log is sure: "
+                "%zu of %zu have answered, the longest %" PRIu64 " bytes, and the loss was %s "
+                "(FAIL-3)",
+                c->id, length, reported, full, longest, told ? "told" : "not told");
+            return;
+        }
         lh_ob_commit_lost(o, c, length);
-    if (!answer->unverified && lone_truncated && reported + given_up < full)
-        lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %" PRIu64 " is to be sealed at %" PRIu64
-            " bytes, by the word of a single log, which was truncated (FAIL-3)",
-            c->id, length);
+    }
     if (!answer->unverified && length < committed)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and a member knows %" PRIu64
@@ -194,7 +204,7 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
     size_t there = 0;
 
     if (!c->known || c->removed || !c->sealed || !c->intent || c->version != version ||
-        c->sealed_by_primary || c->hopeless || c->loss_told)
+        c->sealed_by_primary || c->hopeless || c->loss_told_version == version)
         return;
     /* What was on enough disks may have lost some of them since. */
     for (uint32_t i = 0; i < o->server_count; i++)
@@ -246,15 +256,28 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     }
 }
 
+/* "chunk 7 of "/log": ... above 300 bytes may be lost (version 4, sealed)": of this seal, and of no
+ * other. A primary that is to go on says it in other words (REC-2a). */
+static void hear_of_loss(struct lh_sim_observers *o, const char *text)
+{
+    const char *loss = strstr(text, " records above ");
+    uint64_t chunk, length, version;
+    int end = 0;
+
+    if (loss == NULL || sscanf(text, "chunk %" SCNu64 " of", &chunk) != 1 ||
+        sscanf(loss, " records above %" SCNu64 " bytes may be lost (version %" SCNu64 ", sealed)%n",
+            &length, &version, &end) != 2 ||
+        end == 0)
+        return;
+    struct chunk *c = lh_ob_chunk(o, chunk);
+    c->loss_told_version = version;
+    c->loss_told_length = length;
+}
+
 void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
-    uint64_t chunk;
-
-    /* "chunk 7 of "/log": ... may be lost": REC-2a, when all members are unverified. */
-    if (a->part == PART_MASTER && s->effect->kind == LH_FX_LOG && s->effect->level == LH_ERROR &&
-        sscanf(s->effect->text, "chunk %" SCNu64 " of", &chunk) == 1 &&
-        strstr(s->effect->text, "may be lost") != NULL)
-        lh_ob_chunk(o, chunk)->loss_told = true;
+    if (a->part == PART_MASTER && s->effect->kind == LH_FX_LOG && s->effect->level == LH_ERROR)
+        hear_of_loss(o, s->effect->text);
     if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
         s->peer == NULL)
         return;

@@ -337,6 +337,10 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "a log whose end has rotted is cut as if it were torn, and gives a roll its length; what "
         "was acknowledged lies behind",
         "INV-4"},
+    {"loss-before-all-answered", "FAIL-3",
+        "a loss is told and the chunk sealed while members that have not answered may have "
+        "everything",
+        "INV-4"},
     {"lone-cut-log-counts", "FAIL-3",
         "the word of a single log that was truncated at a start suffices, while members that are "
         "away "
