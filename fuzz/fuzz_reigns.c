@@ -272,8 +272,7 @@ static void write_head(struct world *w, unsigned how)
         head.pieces = take_byte(&w->in) % 4;
     if ((how & 8) != 0)
         *((how & 1) != 0 ? &head.number : &head.reign) = UINT64_MAX >> take_byte(&w->in) % 64;
-    put(PREFIX "head", strlen(PREFIX "head"), bytes,
-        leasehold_stored__head__pack(&head, bytes));
+    put(PREFIX "head", strlen(PREFIX "head"), bytes, leasehold_stored__head__pack(&head, bytes));
     if (last != NULL)
         leasehold_stored__head__free_unpacked(last, NULL);
 }
@@ -316,8 +315,7 @@ static void damage(struct world *w)
     uint8_t which = take_byte(&w->in), bytes[4096];
     uint64_t at = take_number(&w->in, 2);
     const struct lh_sim_etcd_record *now =
-        store.count == 0 ? NULL
-                         : lh_etcd_line_at(store.lines[which % store.count], store.revision);
+        store.count == 0 ? NULL : lh_etcd_line_at(store.lines[which % store.count], store.revision);
 
     if (now == NULL || now->value_size == 0 || now->value_size > sizeof bytes)
         return;
@@ -347,8 +345,8 @@ static void drop(struct world *w)
 /* A commit of the acting master's. */
 static void ask(struct world *w, unsigned what)
 {
-    struct link *l = world_open(
-        w, (what & 1) != 0 ? LH_METHOD_SET_POLICY : LH_METHOD_MASTERS, "peer:1");
+    struct link *l =
+        world_open(w, (what & 1) != 0 ? LH_METHOD_SET_POLICY : LH_METHOD_MASTERS, "peer:1");
     Leasehold__SetPolicyRequest policy = LEASEHOLD__SET_POLICY_REQUEST__INIT;
     Leasehold__MastersRequest masters = LEASEHOLD__MASTERS_REQUEST__INIT;
     Leasehold__Policy of = LEASEHOLD__POLICY__INIT;

@@ -48,11 +48,9 @@ void world_end(struct world *w, struct link *l, int error, const char *text)
     enum lh_method method = l->method;
 
     forget(w, id);
-    world_step(w, &(struct lh_input){.kind = LH_IN_LINK_CLOSED,
-                      .link = id,
-                      .method = method,
-                      .error = error,
-                      .text = text});
+    world_step(w,
+        &(struct lh_input){
+            .kind = LH_IN_LINK_CLOSED, .link = id, .method = method, .error = error, .text = text});
 }
 
 static struct link *add_link(struct world *w, uint64_t id, enum lh_method method)

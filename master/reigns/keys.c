@@ -117,8 +117,8 @@ LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size)
     if (head == NULL)
         return NULL;
     bool sound = head->format != 0 && head->reign != 0 && head->reign <= LH_R_NUMBER_MAX &&
-                 head->number != 0 && head->number <= LH_R_NUMBER_MAX &&
-                 head->reign_term_ns >= 1 && head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
+                 head->number != 0 && head->number <= LH_R_NUMBER_MAX && head->reign_term_ns >= 1 &&
+                 head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
     if (!sound) {
         lh_r_head_free(head);
         return NULL;
