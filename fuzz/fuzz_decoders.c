@@ -164,7 +164,7 @@ static struct lh_change raw_pair(struct bytes *in)
     return pair;
 }
 
-/* A pair is loaded, or another master puts or removes it, with up to 7 that follow, in one commit. */
+/* A pair is loaded, or another master puts or removes it, with up to 7 others in a commit. */
 static int load_or_amend(struct lh_master *m, struct lh_change *commit, size_t *count, size_t room,
     unsigned how, const struct lh_change *pair)
 {

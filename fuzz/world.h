@@ -138,7 +138,7 @@ struct world {
     bool stopped;
     bool friendly;  /* what the core asks for is answered as usual */
     bool damaged;   /* what is stored is not what the core stored */
-    unsigned small; /* the part's settings; of its bounds: 0 as shipped, 1 to 3 as small as can be */
+    unsigned small; /* the part's settings; 0: its bounds are as shipped */
     uint64_t starts;
 };
 

@@ -153,28 +153,6 @@ static struct lh_instant candidate_at(const struct lh_reigns *r)
     return lh_instant_max(at, r->claim_at);
 }
 
-/* Is what the store has fit for the reign that its head says? No master writes it otherwise.
- * `changes`: of the pieces that the head names. */
-static bool can_be_acted_on(struct lh_reigns *r, struct lh_change **changes, size_t *count)
-{
-    const LeaseholdStored__Head *head = r->copy.said;
-
-    if (lh_master_term(r->master) > head->reign) {
-        lh_fx_log(r->fx, LH_ERROR,
-            "the store in etcd (%s) has the master term %" PRIu64 ", and its head is of reign "
-            "%" PRIu64 ": it was damaged; restore it from a backup",
-            r->config.prefix, lh_master_term(r->master), head->reign);
-        return false;
-    }
-    if (head->pieces > 0 && !lh_r_pieces_read(r, head->pieces, changes, count)) {
-        lh_fx_log(r->fx, LH_ERROR,
-            "a part of a commit in etcd (%s) is missing; restore the store from a backup",
-            r->config.prefix);
-        return false;
-    }
-    return true;
-}
-
 void lh_r_begin_acting(struct lh_reigns *r)
 {
     const LeaseholdStored__Head *head = r->copy.said;
@@ -185,7 +163,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
         lh_r_move_begin(r);
         return;
     }
-    if (!can_be_acted_on(r, &changes, &count)) {
+    if (!lh_r_overlay_fits(r, &changes, &count)) {
         lh_r_stop_with(r, LH_ERR_CORRUPT);
         return;
     }

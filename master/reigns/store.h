@@ -183,4 +183,7 @@ int lh_r_overlay_load(struct lh_reigns *r, const uint8_t *key, size_t key_size,
     const uint8_t *value, size_t value_size, char *text, size_t text_size);
 /* Behind the last one. */
 int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size);
+/* Is the copy fit for the reign that its head says? No master writes it otherwise; the operator was
+ * told. `changes`: of the pieces that the head names. */
+bool lh_r_overlay_fits(struct lh_reigns *r, struct lh_change **changes, size_t *count);
 void lh_r_overlay_clear(struct lh_r_overlay *o);

@@ -5,10 +5,10 @@
  * values as are attached to it, and the history of chunks and of locks stays. Whoever lists walks
  * all of a ring; so noting one is a line that is written behind the last one, and nothing that is
  * read. Programs take locks a million times in a second, and a ring of that would have nothing but
- * the last moment of the busiest: so a session's requests for locks are noted up to a number in a second, each with all that becomes
- * of it, and those beyond are counted (lh_m_note_due()). A renewal is no event either, as holders
- * renew by the thousand: how many there were, and when the last one was, is noted when the lease
- * ends, or told when it is looked at. */
+ * the last moment of the busiest: so a session's requests for locks are noted up to a number in a
+ * second, each with all that becomes of it, and those beyond are counted (lh_m_note_due()). A
+ * renewal is no event either, as holders renew by the thousand: how many there were, and when the
+ * last one was, is noted when the lease ends, or told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"

@@ -15,7 +15,7 @@ static inline size_t lh_m_page_cost(const ProtobufCMessage *item)
     return protobuf_c_message_get_packed_size(item) + 8;
 }
 
-/* Counts an item that is the next of a page of a listing, which so far has `*bytes`. False: the page
+/* Counts an item that is the next of a listing's page, which so far has `*bytes`. False: the page
  * is full without it (`list_bytes`). The first one always fits. */
 static inline bool lh_m_page_takes(
     const struct lh_master *m, size_t *bytes, const ProtobufCMessage *item)
