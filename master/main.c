@@ -299,21 +299,22 @@ static int run(struct node *node)
     return code;
 }
 
+static bool draw(void *to, size_t size)
+{
+    return getrandom(to, size, 0) == (ssize_t)size;
+}
+
 static int open_and_run(struct lh_master_options *o, int argc, char **argv)
 {
     struct node node = {.options = o, .argc = argc, .argv = argv};
-    uint64_t seed;
-
     struct lh_master_config *config = &o->reigns.master;
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed ||
-        getrandom(config->capability_secret, sizeof config->capability_secret, 0) !=
-            (ssize_t)sizeof config->capability_secret ||
-        getrandom(config->event_secret, sizeof config->event_secret, 0) !=
-            (ssize_t)sizeof config->event_secret) {
+
+    if (!draw(&config->seed, sizeof config->seed) ||
+        !draw(config->capability_secret, sizeof config->capability_secret) ||
+        !draw(config->event_secret, sizeof config->event_secret)) {
         lh_log(LH_ERROR, COMPONENT, "the operating system gives no random numbers");
         return LH_SERVER_SYSTEM;
     }
-    config->seed = seed;
     lh_server_block_signals();
     if (o->data_dir != NULL)
         node.core = lh_master_create(&o->reigns.master);

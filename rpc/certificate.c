@@ -23,8 +23,7 @@ static int refuse(char *why, size_t why_size, const char *file, const char *what
     return LH_ERR_INVALID_ARGUMENT;
 }
 
-/* All certificates of a file; NULL: none, or not only such. */
-static STACK_OF(X509) * read_certificates(const char *text)
+STACK_OF(X509) * lh_certificates_read(const char *text)
 {
     BIO *from = BIO_new_mem_buf(text, -1);
     STACK_OF(X509) *all = sk_X509_new_null();
@@ -86,11 +85,8 @@ static int check_time(
     return refuse(why, why_size, names->cert_file, text);
 }
 
-/* As the other side will: by the authority, for that purpose. */
-static int check_signed(const struct lh_rpc_tls *names, STACK_OF(X509) * authorities,
-    STACK_OF(X509) * chain, int purpose, char *why, size_t why_size)
+int lh_certificate_signed(STACK_OF(X509) * authorities, STACK_OF(X509) * chain, int purpose)
 {
-    char text[4500];
     X509_STORE *store = X509_STORE_new();
     X509_STORE_CTX *context = X509_STORE_CTX_new();
 
@@ -98,10 +94,20 @@ static int check_signed(const struct lh_rpc_tls *names, STACK_OF(X509) * authori
         (void)X509_STORE_add_cert(store, sk_X509_value(authorities, i));
     bool good = X509_STORE_CTX_init(context, store, sk_X509_value(chain, 0), chain) == 1 &&
                 X509_STORE_CTX_set_purpose(context, purpose) == 1 && X509_verify_cert(context) == 1;
-    int error = X509_STORE_CTX_get_error(context);
+    int verdict = good ? X509_V_OK : X509_STORE_CTX_get_error(context);
     X509_STORE_CTX_free(context);
     X509_STORE_free(store);
-    if (good)
+    return good || verdict != X509_V_OK ? verdict : X509_V_ERR_UNSPECIFIED;
+}
+
+/* As the other side will: by the authority, for that purpose. */
+static int check_signed(const struct lh_rpc_tls *names, STACK_OF(X509) * authorities,
+    STACK_OF(X509) * chain, int purpose, char *why, size_t why_size)
+{
+    char text[4500];
+    int error = lh_certificate_signed(authorities, chain, purpose);
+
+    if (error == X509_V_OK)
         return LH_OK;
     if (error == X509_V_ERR_INVALID_PURPOSE)
         (void)snprintf(text, sizeof text,
@@ -117,7 +123,7 @@ static int check_signed(const struct lh_rpc_tls *names, STACK_OF(X509) * authori
 static int check_own(const struct lh_rpc_tls *names, enum lh_tls_use use,
     STACK_OF(X509) * authorities, struct lh_tls_pem *pem, char *why, size_t why_size)
 {
-    STACK_OF(X509) *chain = read_certificates(pem->cert);
+    STACK_OF(X509) *chain = lh_certificates_read(pem->cert);
 
     if (chain == NULL)
         return refuse(
@@ -137,7 +143,7 @@ static int check_own(const struct lh_rpc_tls *names, enum lh_tls_use use,
 int lh_certificate_check(const struct lh_rpc_tls *names, enum lh_tls_use use,
     struct lh_tls_pem *pem, char *why, size_t why_size)
 {
-    STACK_OF(X509) *authorities = read_certificates(pem->ca);
+    STACK_OF(X509) *authorities = lh_certificates_read(pem->ca);
 
     pem->not_after_unix = 0;
     if (authorities == NULL)
@@ -166,7 +172,7 @@ static bool name_of(const GENERAL_NAME *n, int type, char *host, size_t host_siz
 bool lh_certificate_host(const char *cert, char *host, size_t host_size)
 {
     static const int types[] = {GEN_DNS, GEN_IPADD};
-    STACK_OF(X509) *chain = read_certificates(cert);
+    STACK_OF(X509) *chain = lh_certificates_read(cert);
     bool found = false;
 
     if (chain == NULL)

@@ -1,4 +1,4 @@
-/* TLS as gRPC has it: credentials of channels and of the listener, and who a peer is.
+/* TLS as gRPC has it: credentials of channels and of the listener, and handshakes that failed.
  *
  * gRPC asks for the listener's certificate with each connection, so that a renewed one is shown to
  * the next. A channel has what it was made with: there is another one once that has been renewed
@@ -6,7 +6,6 @@
  * the server's is for the host that it dialled. TLS 1.2 and later: gRPC has no other. */
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text.h"
 #include "rpc/internal.h"
 
 #include <stdio.h>
@@ -53,64 +52,6 @@ grpc_server_credentials *lh_rpc_server_credentials(struct lh_rpc *rpc)
     return grpc_ssl_server_credentials_create_with_options(
         grpc_ssl_server_credentials_create_options_using_config_fetcher(
             GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, fetch, rpc));
-}
-
-/* ---- who a peer is ---- */
-
-/* A name that is kept, compared and logged: all of it or nothing. */
-static bool usable(const grpc_auth_property *p)
-{
-    return p->value_length > 0 && p->value_length <= IDENTITY_MAX &&
-           memchr(p->value, 0, p->value_length) == NULL &&
-           lh_utf8_is_valid(p->value, p->value_length);
-}
-
-static bool is_ours(const grpc_auth_property *p)
-{
-    size_t n = strlen(URI_PREFIX);
-
-    return p->value_length > n && memcmp(p->value, URI_PREFIX, n) == 0;
-}
-
-bool lh_rpc_identity(const struct lh_rpc *rpc, grpc_call *call, char identity[IDENTITY_MAX + 1])
-{
-    const grpc_auth_property *p, *chosen = NULL;
-    unsigned ours = 0;
-
-    identity[0] = '\0';
-    if (rpc->tls == NULL)
-        return true;
-    grpc_auth_context *context = grpc_call_auth_context(call);
-    grpc_auth_property_iterator at =
-        grpc_auth_context_find_properties_by_name(context, GRPC_PEER_URI_PROPERTY_NAME);
-    while ((p = grpc_auth_property_iterator_next(&at)) != NULL) {
-        if (is_ours(p)) {
-            chosen = p;
-            ours++;
-        }
-    }
-    if (ours == 0) {
-        at = grpc_auth_context_find_properties_by_name(context, GRPC_X509_SUBJECT_PROPERTY_NAME);
-        chosen = grpc_auth_property_iterator_next(&at);
-    }
-    bool known = chosen != NULL && ours <= 1 && usable(chosen);
-    if (known) {
-        memcpy(identity, chosen->value, chosen->value_length);
-        identity[chosen->value_length] = '\0';
-    } else {
-        (void)snprintf(identity, IDENTITY_MAX + 1, "%s",
-            ours > 1         ? "the certificate names several identities (" URI_PREFIX ")"
-            : chosen == NULL ? "the certificate names nobody: it has no URI " URI_PREFIX
-                               "ROLE/NAME and no subject"
-                             : "the name in the certificate is too long or is not UTF-8");
-    }
-    grpc_auth_context_release(context);
-    return known;
-}
-
-const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
-{
-    return link->identity == NULL ? "" : link->identity;
 }
 
 /* ---- handshakes ---- */

@@ -37,8 +37,6 @@ struct channel;
 /* What is asked about: the server (""), or one of its services. */
 enum health { HEALTH_SERVER, HEALTH_SERVICES };
 
-#define URI_PREFIX "leasehold://"
-
 /* Of served calls: fewer in a queue cost more in threads that wake each other, more of them in
  * looking for tags (queues.c). */
 #define QUEUE_CALLS 2048u

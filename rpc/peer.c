@@ -1,30 +1,105 @@
-/* Who somebody is by a certificate, for servers that are not gRPC's (ACC-1). What counts is what
- * lh_rpc_identity() takes from gRPC. */
+/* Who a peer is by its certificate (ACC-1): of calls, whose certificate gRPC has checked, and of
+ * connections to other servers of this process, whose certificate is checked here. */
 #include "base/text.h"
+#include "rpc/certificate.h"
 #include "rpc/internal.h"
 #include "rpc/tls.h"
 
+#include <grpc/grpc_security.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 
-#define CHAIN_MAX 16u
+#define URI_PREFIX "leasehold://"
 
 static bool refuse(char identity[LH_LINK_IDENTITY_MAX + 1], const char *what)
 {
-    (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "the certificate %s", what);
+    (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "%s", what);
     return false;
 }
+
+/* ---- names ---- */
+
+/* What a certificate says of its owner. */
+struct names {
+    unsigned uris;   /* of ours */
+    const char *uri; /* the last of them */
+    size_t uri_size;
+    const char *subject; /* NULL: none */
+    size_t subject_size;
+};
+
+static void add_uri(struct names *names, const char *uri, size_t size)
+{
+    size_t n = strlen(URI_PREFIX);
+
+    if (size <= n || memcmp(uri, URI_PREFIX, n) != 0)
+        return;
+    names->uris++;
+    names->uri = uri;
+    names->uri_size = size;
+}
+
+/* The name that is kept, compared and logged: all of it or nothing. */
+static bool choose(const struct names *names, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    const char *name = names->uris > 0 ? names->uri : names->subject;
+    size_t size = names->uris > 0 ? names->uri_size : names->subject_size;
+
+    if (names->uris > 1)
+        return refuse(identity, "the certificate names several identities (" URI_PREFIX ")");
+    if (name == NULL)
+        return refuse(identity,
+            "the certificate names nobody: it has no URI " URI_PREFIX "ROLE/NAME and no subject");
+    if (size == 0 || size > LH_LINK_IDENTITY_MAX || memchr(name, 0, size) != NULL ||
+        !lh_utf8_is_valid(name, size))
+        return refuse(identity, "the name in the certificate is too long or is not UTF-8");
+    memcpy(identity, name, size);
+    identity[size] = '\0';
+    return true;
+}
+
+/* ---- calls ---- */
+
+bool lh_rpc_identity(
+    const struct lh_rpc *rpc, grpc_call *call, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    const grpc_auth_property *p;
+    struct names names = {0};
+
+    identity[0] = '\0';
+    if (rpc->tls == NULL)
+        return true;
+    grpc_auth_context *context = grpc_call_auth_context(call);
+    grpc_auth_property_iterator at =
+        grpc_auth_context_find_properties_by_name(context, GRPC_PEER_URI_PROPERTY_NAME);
+    while ((p = grpc_auth_property_iterator_next(&at)) != NULL)
+        add_uri(&names, p->value, p->value_length);
+    at = grpc_auth_context_find_properties_by_name(context, GRPC_X509_SUBJECT_PROPERTY_NAME);
+    p = grpc_auth_property_iterator_next(&at);
+    if (p != NULL) {
+        names.subject = p->value;
+        names.subject_size = p->value_length;
+    }
+    bool known = choose(&names, identity);
+    grpc_auth_context_release(context);
+    return known;
+}
+
+const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
+{
+    return link->identity == NULL ? "" : link->identity;
+}
+
+/* ---- connections to other servers ---- */
 
 /* NULL: one cannot be read, or there are too many. */
 static STACK_OF(X509) * read_chain(const struct lh_tls_der *certs, size_t count)
 {
     STACK_OF(X509) *chain = sk_X509_new_null();
 
-    for (size_t i = 0; i < count && count <= CHAIN_MAX; i++) {
+    for (size_t i = 0; i < count && count <= LH_TLS_CHAIN_MAX; i++) {
         const unsigned char *at = certs[i].bytes;
         X509 *one = d2i_X509(NULL, &at, (long)certs[i].size);
         if (one != NULL)
@@ -36,80 +111,40 @@ static STACK_OF(X509) * read_chain(const struct lh_tls_der *certs, size_t count)
     return NULL;
 }
 
-static void trust(X509_STORE *store, const char *ca)
-{
-    BIO *from = BIO_new_mem_buf(ca, -1);
-    X509 *one;
-
-    while ((one = PEM_read_bio_X509(from, NULL, NULL, NULL)) != NULL) {
-        (void)X509_STORE_add_cert(store, one);
-        X509_free(one);
-    }
-    BIO_free(from);
-}
-
 static bool is_signed(struct lh_tls *tls, STACK_OF(X509) * chain)
 {
     struct lh_tls_pem *pem = lh_tls_current(tls);
-    X509_STORE *store = X509_STORE_new();
-    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    STACK_OF(X509) *authorities = lh_certificates_read(pem->ca);
+    bool good = authorities != NULL &&
+                lh_certificate_signed(authorities, chain, X509_PURPOSE_SSL_CLIENT) == X509_V_OK;
 
-    trust(store, pem->ca);
+    sk_X509_pop_free(authorities, X509_free);
     lh_tls_pem_unref(pem);
-    bool good = X509_STORE_CTX_init(context, store, sk_X509_value(chain, 0), chain) == 1 &&
-                X509_STORE_CTX_set_purpose(context, X509_PURPOSE_SSL_CLIENT) == 1 &&
-                X509_verify_cert(context) == 1;
-    X509_STORE_CTX_free(context);
-    X509_STORE_free(store);
     return good;
 }
 
-/* All of it or nothing, as for names that gRPC brings. */
-static bool take(const char *name, size_t size, char identity[LH_LINK_IDENTITY_MAX + 1])
+static bool name_of(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
-    if (size == 0 || size > LH_LINK_IDENTITY_MAX || memchr(name, 0, size) != NULL ||
-        !lh_utf8_is_valid(name, size))
-        return refuse(identity, "has a name that is too long or is not UTF-8");
-    memcpy(identity, name, size);
-    identity[size] = '\0';
-    return true;
-}
-
-static bool take_subject(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
-{
+    GENERAL_NAMES *all = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
     BIO *to = BIO_new(BIO_s_mem());
-    char *text;
+    struct names names = {0};
+    char *subject;
 
-    (void)X509_NAME_print_ex(to, X509_get_subject_name(leaf), 0, XN_FLAG_RFC2253);
-    long size = BIO_get_mem_data(to, &text);
-    bool known = size > 0 ? take(text, (size_t)size, identity)
-                          : refuse(identity, "names nobody: it has no URI " URI_PREFIX
-                                             "ROLE/NAME and no subject");
-    BIO_free(to);
-    return known;
-}
-
-static bool take_name(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
-{
-    GENERAL_NAMES *names = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
-    const ASN1_STRING *ours = NULL;
-    unsigned count = 0;
-
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *n = sk_GENERAL_NAME_value(names, i);
-        if (n->type != GEN_URI ||
-            (size_t)ASN1_STRING_length(n->d.uniformResourceIdentifier) <= strlen(URI_PREFIX) ||
-            memcmp(ASN1_STRING_get0_data(n->d.uniformResourceIdentifier), URI_PREFIX,
-                strlen(URI_PREFIX)) != 0)
-            continue;
-        ours = n->d.uniformResourceIdentifier;
-        count++;
+    for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+        const GENERAL_NAME *n = sk_GENERAL_NAME_value(all, i);
+        if (n->type == GEN_URI)
+            add_uri(&names, (const char *)ASN1_STRING_get0_data(n->d.uniformResourceIdentifier),
+                (size_t)ASN1_STRING_length(n->d.uniformResourceIdentifier));
     }
-    bool known = count > 1   ? refuse(identity, "names several identities (" URI_PREFIX ")")
-                 : count > 0 ? take((const char *)ASN1_STRING_get0_data(ours),
-                                   (size_t)ASN1_STRING_length(ours), identity)
-                             : take_subject(leaf, identity);
-    GENERAL_NAMES_free(names);
+    (void)X509_NAME_print_ex(to, X509_get_subject_name(leaf), 0, XN_FLAG_RFC2253);
+    long size = BIO_get_mem_data(to, &subject);
+    if (size > 0) {
+        names.subject = subject;
+        names.subject_size = (size_t)size;
+    }
+    bool known = choose(&names, identity);
+    BIO_free(to);
+    GENERAL_NAMES_free(all);
     return known;
 }
 
@@ -117,10 +152,11 @@ bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t coun
     char identity[LH_LINK_IDENTITY_MAX + 1])
 {
     STACK_OF(X509) *chain = read_chain(certs, count);
-    bool known = chain == NULL            ? refuse(identity, "cannot be read")
-                 : !is_signed(tls, chain) ? refuse(identity, "was not signed for clients by this "
-                                                             "cluster's authority, or has expired")
-                                          : take_name(sk_X509_value(chain, 0), identity);
+    bool known = chain == NULL ? refuse(identity, "the certificate cannot be read")
+                 : !is_signed(tls, chain)
+                     ? refuse(identity, "the certificate was not signed for clients by "
+                                        "this cluster's authority, or has expired")
+                     : name_of(sk_X509_value(chain, 0), identity);
 
     sk_X509_pop_free(chain, X509_free);
     ERR_clear_error();

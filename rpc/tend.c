@@ -77,10 +77,10 @@ void lh_rpc_tend(struct lh_rpc *rpc)
 
     lh_tls_tend(rpc->tls);
     lh_tls_tend(rpc->foreign_tls);
-    bool stuck = c->unsent_max != 0 && lh_rpc_unsent(rpc) > c->unsent_max / 2;
+    uint64_t unsent = lh_rpc_unsent(rpc);
+    bool stuck = (c->unsent_max != 0 && unsent > c->unsent_max / 2) ||
+                 (c->peer_unsent_max != 0 && unsent > c->peer_unsent_max / 2);
     bool slow = now - rpc->tended_ns >= SLOW_NS;
-    if (c->peer_unsent_max != 0 && lh_rpc_unsent(rpc) > c->peer_unsent_max / 2)
-        stuck = true;
     if (!stuck && !slow)
         return;
     rpc->tended_ns = slow ? now : rpc->tended_ns;

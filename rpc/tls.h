@@ -60,6 +60,9 @@ struct lh_tls_pem {
 struct lh_tls_pem *lh_tls_current(struct lh_tls *tls);
 void lh_tls_pem_unref(struct lh_tls_pem *pem);
 
+/* Certificates that a peer may show. */
+#define LH_TLS_CHAIN_MAX 16u
+
 /* A certificate as it came over a connection. */
 struct lh_tls_der {
     const unsigned char *bytes;

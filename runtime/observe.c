@@ -19,7 +19,6 @@
 #define TIMEOUT_SECONDS 5u
 
 /* Certificates that are shown: the own one, and intermediate ones. */
-#define CHAIN_MAX    16u
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct lh_observe {
@@ -151,7 +150,7 @@ static int show_certificate(gnutls_session_t session, const struct gnutls_cert_r
     struct lh_tls_pem *pem = lh_tls_current(atomic_load(&shown));
     const gnutls_datum_t cert_text = {(unsigned char *)pem->cert, (unsigned)strlen(pem->cert)};
     const gnutls_datum_t key_text = {(unsigned char *)pem->key, (unsigned)strlen(pem->key)};
-    unsigned count = CHAIN_MAX;
+    unsigned count = LH_TLS_CHAIN_MAX;
     gnutls_pcert_st *chain = gnutls_malloc(count * sizeof *chain);
     gnutls_privkey_t private = NULL;
 
@@ -260,7 +259,7 @@ bool lh_observe_identity(
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    struct lh_tls_der certs[CHAIN_MAX];
+    struct lh_tls_der certs[LH_TLS_CHAIN_MAX];
     unsigned count = 0;
 
     identity[0] = '\0';
@@ -272,9 +271,9 @@ bool lh_observe_identity(
         (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "%s", LH_OBSERVE_NOBODY);
         return true;
     }
-    for (unsigned i = 0; i < count && i < CHAIN_MAX; i++)
+    for (unsigned i = 0; i < count && i < LH_TLS_CHAIN_MAX; i++)
         certs[i] = (struct lh_tls_der){shown_certs[i].data, shown_certs[i].size};
-    return lh_tls_peer(tls, certs, count < CHAIN_MAX ? count : CHAIN_MAX, identity);
+    return lh_tls_peer(tls, certs, count < LH_TLS_CHAIN_MAX ? count : LH_TLS_CHAIN_MAX, identity);
 }
 
 int lh_observe_port(const struct lh_observe *observe)

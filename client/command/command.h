@@ -144,6 +144,9 @@ const char *lh_command_server_state(const struct lh_server_info *s);
 /* A clock for progress and pauses. */
 uint64_t lh_command_now_ms(void);
 
+/* Returns after so many milliseconds, whatever signals came. */
+void lh_command_pause(uint64_t ms);
+
 /* "4711:12" and back. */
 const char *lh_command_position(char text[48], struct lh_position position);
 bool lh_command_parse_position(const char *text, struct lh_position *position);

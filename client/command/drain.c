@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #define POLL_MS  500u
 #define STUCK_MS 60000u /* nothing moved for so long: say what to look at */
@@ -36,12 +35,6 @@ static struct state state_of(const struct lh_server_info *s)
     };
     (void)snprintf(state.obstacle, sizeof state.obstacle, "%s", s->obstacle);
     return state;
-}
-
-static void pause_ms(uint64_t ms)
-{
-    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
-    (void)nanosleep(&pause, NULL);
 }
 
 /* Asks for all servers; LH_OK with `*state` of the one. */
@@ -79,7 +72,7 @@ static int wait_until_safe(
     lh_progress_begin(&progress);
     while (!over(state)) {
         uint64_t before = state->replicas_to_move + state->primaries;
-        pause_ms(POLL_MS);
+        lh_command_pause(POLL_MS);
         int error = look(cluster, o, server_id, state);
         uint64_t now_ms = lh_command_now_ms();
         if (error != LH_OK && !lh_error_may_retry(error)) {

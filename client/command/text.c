@@ -153,3 +153,11 @@ uint64_t lh_command_now_ms(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
+
+void lh_command_pause(uint64_t ms)
+{
+    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
+
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}

@@ -26,14 +26,6 @@ static bool in_batch(const struct options *o)
 
 /* --- plain text --------------------------------------------------------------------------- */
 
-static void pause_ms(uint64_t ms)
-{
-    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * 1000000)};
-
-    while (nanosleep(&left, &left) != 0)
-        continue;
-}
-
 static void print_rows(const struct lh_top_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++)
@@ -63,7 +55,7 @@ static int batch(const struct options *o, struct lh_cluster *cluster, struct lh_
 
     for (uint64_t n = 0; n <= reports; n++) {
         if (n > 0)
-            pause_ms(screen->interval_ms);
+            lh_command_pause(screen->interval_ms);
         lh_top_history_add(&history, lh_top_ask(cluster, screen->view, timeout_ms));
         if (n == 0)
             continue;

@@ -12,7 +12,6 @@ LEASEHOLD_CHURN_SECONDS says for how long (25 and 12).
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import threading
@@ -166,7 +165,7 @@ class ChurnTest(ClusterTest):
         cluster = self.start_cluster(
             servers=4, session_term="3s", chunk_term="6s",
             master_flags=("--grace=30s",),
-            limits={resource.RLIMIT_NOFILE: DESCRIPTORS, resource.RLIMIT_DATA: MEMORY})
+            limits=(f"--nofile={DESCRIPTORS}", f"--data={MEMORY}"))
         cluster.command("create", PATH)
         followers = [Follower(cluster, PATH) for _ in range(3)]
         for f in followers:

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -25,6 +24,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 PATIENCE_S = float(os.environ.get("LEASEHOLD_PATIENCE_SECONDS", 120))
 
@@ -154,20 +154,18 @@ class Node:
     def __init__(self, name, address, data_dir, argv, log, host=Host()):
         self.name, self.address, self.data_dir = name, address, data_dir
         self.argv, self.log, self.host = argv, log, host
-        self.limits = {}  # {resource.RLIMIT_...: value} of processes that start from now on
+        self.limits = ()  # of processes that start from now on, as prlimit's options
         self.process = None
         self.paused = False
 
     def start(self):
         self.paused = False
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([*self.host.prefix, *self.argv],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            preexec_fn=self._limit)
-
-    def _limit(self):
-        for what, value in self.limits.items():
-            resource.setrlimit(what, (value, value))
+            # No preexec_fn: with one Python forks, and the handlers that gRPC has for this may
+            # end the child, or the test, while another thread opens or closes a channel.
+            limited = ("prlimit", *self.limits) if self.limits else ()
+            self.process = subprocess.Popen([*self.host.prefix, *limited, *self.argv],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -205,6 +203,22 @@ class Node:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
+    def serve_metrics(self):
+        """From its next start on; then `figure` can be asked."""
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.argv.append(f"--metrics-listen={self.metrics}")
+
+    def figure(self, name, label="", tls=None):
+        """One of its figures, with the label as it is printed, 0 if there is none yet; `tls`: the
+        context, for HTTPS."""
+        url = f"{'https' if tls else 'http'}://{self.metrics}/metrics"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S, context=tls) as reply:
+            text = reply.read().decode()
+        found = re.search(rf"^{re.escape(name + label)} (\S+)$", text, re.MULTILINE)
+        if not found and f"# TYPE {name} " not in text:
+            raise AssertionError(f"{self.name} serves no {name}")
+        return float(found.group(1)) if found else 0
+
     def log_text(self):
         if not os.path.exists(self.log):
             return ""
@@ -216,9 +230,9 @@ class Cluster:
     """A master and chunkservers cs1, cs2, ... with short terms, each in a folder of its own."""
 
     def __init__(self, folder, servers=3, session_term="2s", chunk_term="2s", data_dirs=None,
-                 master_flags=(), server_flags=(), limits=None, host=beside):
+                 master_flags=(), server_flags=(), limits=(), host=beside):
         self.folder, self.host = folder, host
-        self.limits = limits or {}
+        self.limits = limits
         self.masters = self._make_masters((data_dirs or {}).get("master"), [
             binary("leasehold-master"), f"--session-term={session_term}",
             f"--chunk-term={chunk_term}", *master_flags])
@@ -243,7 +257,7 @@ class Cluster:
         node = Node(name, address, data_dir,
                     argv + [f"--listen={address}", f"--data-dir={data_dir}"],
                     os.path.join(self.folder, name + ".log"), host)
-        node.limits = dict(self.limits)
+        node.limits = self.limits
         return node
 
     def nodes(self):
@@ -455,8 +469,10 @@ class ClusterTest(unittest.TestCase):
         self.addCleanup(self._clean_up)
         need_room(self.folder, ROOM_BEFORE)
 
-    def start_cluster(self, **options):
+    def start_cluster(self, metrics=False, **options):
         self.cluster = Cluster(self.folder, **options)
+        for node in self.cluster.nodes() if metrics else ():
+            node.serve_metrics()
         self.cluster.start()
         return self.cluster
 

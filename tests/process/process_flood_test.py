@@ -3,7 +3,6 @@
 another address goes on beside it. And what all methods do with messages that are almost valid."""
 
 import contextlib
-import http.client
 import json
 import os
 import random
@@ -16,7 +15,7 @@ import grpc
 
 import process_cluster
 from process_attacker import Attacker
-from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, free_port, wait_for
+from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, wait_for
 from process_wire import Channel, load_schema
 
 PATH = "/flood/log"
@@ -62,11 +61,10 @@ class Flooded(ClusterTest):
     def start(self, flags=(), files=0):
         """Three servers and the primary of PATH, with an appender at work; so many other files have
         lower numbers than that."""
-        self.metrics_ports = {}
         self.cluster = process_cluster.Cluster(self.folder, **CALM)
         for node in self.cluster.nodes():
-            self.metrics_ports[node.name] = free_port()
-            node.argv += [*flags, f"--metrics-listen=127.0.0.1:{self.metrics_ports[node.name]}"]
+            node.argv += flags
+            node.serve_metrics()
         self.cluster.start()
         for i in range(files):
             self.cluster.command("create", f"/mutants/{i}")
@@ -80,16 +78,8 @@ class Flooded(ClusterTest):
         self.addCleanup(flood.end)
         return flood
 
-    def figure(self, node, name, label=""):
-        connection = http.client.HTTPConnection("127.0.0.1", self.metrics_ports[node.name],
-                                                timeout=PATIENCE_S)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        return float(re.search(rf"^{name}{re.escape(label)} (\S+)$", text, re.M).group(1))
-
     def await_figure(self, node, name):
-        wait_for(f"{name} of {node.name}", lambda: self.figure(node, name) > 0)
+        wait_for(f"{name} of {node.name}", lambda: node.figure(name) > 0)
 
     def assert_well(self):
         """Nobody ended, no session broke, and the file is what was acknowledged."""
@@ -123,9 +113,9 @@ class FloodTest(Flooded):
             flood = self.flood(node, "--idle=200", "--connects=2000")
             self.await_figure(node, "leasehold_peer_connections_refused_total")
             wait_for("its idle ones to be closed",
-                     lambda n=node: self.figure(n, "leasehold_connections_cut_total",
+                     lambda n=node: n.figure("leasehold_connections_cut_total",
                                                 '{why="idle"}') > 0)
-            self.assertLess(self.figure(node, "leasehold_connections"), 80)
+            self.assertLess(node.figure("leasehold_connections"), 80)
             self.await_progress(100)
             self.cluster.command("ls", "/")  # a new connection, from another address
             flood.finish()
@@ -137,7 +127,7 @@ class FloodTest(Flooded):
         for node in self.both:
             flood = self.flood(node, "--calls=400", f"--method={WATCH}")
             self.await_figure(node, "leasehold_peer_calls_refused_total")
-            self.assertLess(self.figure(node, "leasehold_calls"), 400)
+            self.assertLess(node.figure("leasehold_calls"), 400)
             self.await_progress(100)
             self.cluster.command("ls", "/")
             flood.finish()
@@ -156,8 +146,8 @@ class FloodTest(Flooded):
                                else "--method=/leasehold.ChunkServer/Settle")
             flood.await_ready()
             self.await_figure(node, "leasehold_requests_dropped_total")
-            wait_for("connections to end", lambda n=node: self.figure(
-                n, "leasehold_connections_accepted_total") > 160)
+            wait_for("connections to end", lambda n=node: n.figure(
+                "leasehold_connections_accepted_total") > 160)
             self.await_progress(100)
             counts = flood.finish()
             self.assertGreater(counts["closed"], 60)

@@ -4,7 +4,6 @@ connections, half messages, cancelled calls, replies that nobody takes. Beside e
 appender goes on, and nothing that was acknowledged is lost."""
 
 import contextlib
-import http.client
 import os
 import re
 import resource
@@ -39,13 +38,11 @@ class Limits(ClusterTest):
     def start(self, flags=(), descriptors=None, server_flags=()):
         """Three servers and the primary of PATH, with an appender at work."""
         calm = dict(CALM)
-        self.metrics_ports = {}
         calm["server_flags"] += tuple(server_flags)
         self.cluster = process_cluster.Cluster(self.folder, **calm)
         for node in self.cluster.nodes():
-            self.metrics_ports[node.name] = free_port()
             node.argv += list(flags)
-            node.argv.append(f"--metrics-listen=127.0.0.1:{self.metrics_ports[node.name]}")
+            node.serve_metrics()
             if descriptors is not None:
                 node.argv = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$0" "$@"',
                              *node.argv]
@@ -66,14 +63,6 @@ class Limits(ClusterTest):
         attacker = Attacker(node.address, **options)
         self.attackers.append(attacker)
         return attacker
-
-    def figure(self, node, name, label=""):
-        connection = http.client.HTTPConnection("127.0.0.1", self.metrics_ports[node.name],
-                                                timeout=PATIENCE_S)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        return float(re.search(rf"^{name}{re.escape(label)} (\S+)$", text, re.M).group(1))
 
     def assert_well(self):
         """Nobody ended, appends go on, and the file is what was acknowledged."""
@@ -97,9 +86,9 @@ class ConnectionsTest(Limits):
                 with contextlib.suppress(OSError):
                     self.connect(node)
             wait_for("idle connections to be closed",
-                     lambda n=node: self.figure(n, "leasehold_connections_cut_total",
+                     lambda n=node: n.figure("leasehold_connections_cut_total",
                                                 '{why="idle"}') > 0)
-            self.assertLess(self.figure(node, "leasehold_connections"), 60)
+            self.assertLess(node.figure("leasehold_connections"), 60)
             self.cluster.command("append", "--create", f"{PATH}.{node.name}", stdin=b"x\n")
         self.hang_up()
         self.assert_well()
@@ -133,7 +122,7 @@ class ConnectionsTest(Limits):
                 busy.append(attacker)
                 time.sleep(0.01)
         wait_for("some to be turned away",
-                 lambda: self.figure(self.primary, "leasehold_connections_refused_total") > 0)
+                 lambda: self.primary.figure("leasehold_connections_refused_total") > 0)
         self.await_progress(200)
         self.hang_up()
         self.cluster.command("cat", PATH)
@@ -228,7 +217,7 @@ class MemoryTest(Limits):
             for thread in threads:
                 thread.join()
             self.assertLess(peak, 300, node.name)
-            self.assertGreater(self.figure(node, "leasehold_connections_cut_total",
+            self.assertGreater(node.figure("leasehold_connections_cut_total",
                                            '{why="cancelling"}'), 0)
         for name in self.cluster.servers:
             self.assertNotIn("the connection to the master", self.cluster.servers[name].log_text(),
@@ -237,8 +226,8 @@ class MemoryTest(Limits):
 
     def test_replies_that_nobody_takes(self):
         self.start(flags=["--reply-memory=64MiB"])
-        wait_for("a megabyte", lambda: self.figure(
-            self.primary, "leasehold_chunkserver_ordered_bytes_total") > MIB)
+        wait_for("a megabyte", lambda: self.primary.figure(
+            "leasehold_chunkserver_ordered_bytes_total") > MIB)
         chunk = self.cluster.held_lease(PATH)["chunk"]
         schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                              os.path.join(self.folder, "schema"))
@@ -258,9 +247,9 @@ class MemoryTest(Limits):
         self.assertLess(peak, 400)
         self.cluster.command("cat", PATH)
         wait_for("replies to be dropped",
-                 lambda: self.figure(self.primary, "leasehold_replies_dropped_total") > 0)
+                 lambda: self.primary.figure("leasehold_replies_dropped_total") > 0)
         wait_for("room for others",
-                 lambda: self.figure(self.primary, "leasehold_replies_waiting_bytes") < 40 * MIB)
+                 lambda: self.primary.figure("leasehold_replies_waiting_bytes") < 40 * MIB)
         self.hang_up()
         self.assert_gives_back(self.primary, 150)
         self.assert_well()
@@ -272,7 +261,7 @@ class MemoryTest(Limits):
             for _ in range(16):
                 attacker.call(WATCH, b"")
         wait_for("calls to be refused",
-                 lambda: self.figure(self.master, "leasehold_calls_refused_total") > 0)
+                 lambda: self.master.figure("leasehold_calls_refused_total") > 0)
         self.await_progress(100)
         self.hang_up()
         self.assert_well()

@@ -2,15 +2,13 @@
 """Files that a program opens from memory (VAL-7), while others rename and remove them: a program of
 the C library (opens_bench), the command, a master that counts what it is asked."""
 
-import http.client
 import json
-import re
 import signal
 import subprocess
 import time
 
 import process_cluster
-from process_cluster import CALM, ClusterTest, binary, free_port, wait_for
+from process_cluster import CALM, ClusterTest, binary, wait_for
 
 FILES = 20
 
@@ -19,7 +17,7 @@ class LookupsTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        cluster = self.start_cluster(servers=1, metrics=True)
+        cluster = self.start_cluster(servers=1, metrics=True, **CALM)
         cluster.command("create", "--replication=1", *(f"/log-{i + 1}" for i in range(FILES)))
         self.opener = subprocess.Popen(
             [binary("opens_bench"), "--master", cluster.master_address, "--path", "/log",
@@ -27,12 +25,6 @@ class LookupsTest(ClusterTest):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self._end_opener)
         wait_for("every file is remembered", self.all_remembered)
-
-    def start_cluster(self, **options):
-        options.pop("metrics")
-        self.metrics = f"127.0.0.1:{free_port()}"
-        calm = dict(CALM, master_flags=(*CALM["master_flags"], f"--metrics-listen={self.metrics}"))
-        return super().start_cluster(**options, **calm)
 
     def _end_opener(self):
         self.opener.send_signal(signal.SIGCONT)
@@ -46,15 +38,10 @@ class LookupsTest(ClusterTest):
         return json.loads(self.opener.stdout.readline())
 
     def figure(self, name):
-        connection = http.client.HTTPConnection(self.metrics, timeout=60)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        match = re.search(rf"(?m)^leasehold_master_{re.escape(name)} (\S+)$", text)
-        return int(float(match.group(1))) if match else 0
+        return self.cluster.master.figure(f"leasehold_master_{name}")
 
     def stats(self):
-        return self.figure('calls_total{method="Stat"}')
+        return self.cluster.master.figure("leasehold_master_calls_total", '{method="Stat"}')
 
     def opens(self):
         """How many were opened; the others do not exist."""

@@ -93,8 +93,7 @@ class MetricsTest(ClusterTest):
     def start(self, **options):
         self.cluster = Cluster(self.folder, **options)
         for node in self.cluster.nodes():
-            node.metrics = f"127.0.0.1:{free_port()}"
-            node.argv.append(f"--metrics-listen={node.metrics}")
+            node.serve_metrics()
         self.cluster.start()
 
     def get(self, node, path, method="GET", timeout=PATIENCE_S):

@@ -44,8 +44,8 @@ class RolesTest(TlsTest):
         self.cluster = process_cluster.Cluster(self.folder, **options)
         secure(self.cluster, self.certs)
         for node in self.cluster.nodes():
-            node.metrics = f"127.0.0.1:{process_cluster.free_port()}"
-            node.argv += [f"--roles={roles}", f"--metrics-listen={node.metrics}"]
+            node.argv.append(f"--roles={roles}")
+            node.serve_metrics()
         self.cluster.master.argv.extend(master)
         self.cluster.start()
 

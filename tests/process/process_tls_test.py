@@ -63,16 +63,13 @@ class TlsTest(ClusterTest):
         secure(self.cluster, self.certs)
         if metrics:
             for node in self.cluster.nodes():
-                node.metrics = f"127.0.0.1:{free_port()}"
-                node.argv.append(f"--metrics-listen={node.metrics}")
+                node.serve_metrics()
         self.cluster.start()
 
     def figure(self, node, name):
         """One of the node's figures, over HTTPS, with its certificate checked."""
         context = ssl.create_default_context(cafile=os.path.join(self.certs.folder, "ca.pem"))
-        with urllib.request.urlopen(f"https://{node.metrics}/metrics", context=context) as reply:
-            text = reply.read().decode()
-        return int(re.search(rf"^leasehold_{name} (\d+)$", text, re.MULTILINE).group(1))
+        return node.figure(f"leasehold_{name}", tls=context)
 
     def refused(self, *flags, environment=None):
         """What the command says to a refusal; it must not get in."""

@@ -19,43 +19,36 @@ static struct lh_end end_of(const char *text)
     return end;
 }
 
-static void ends_are_told_apart_by_address(void **state)
+/* Two ends of one peer, and one of another. */
+static void assert_peers(const char *one, const char *same, const char *other, const char *printed)
 {
     struct lh_peers peers = {0};
     char text[LH_PEER_TEXT_BYTES];
-    struct lh_end a = end_of("ipv4:10.0.0.1:4711"), b = end_of("ipv4:10.0.0.1:9");
-    struct lh_end c = end_of("ipv4:10.0.0.2:4711");
+    struct lh_end a = end_of(one), b = end_of(same), c = end_of(other);
 
-    (void)state;
     struct lh_peer *peer = lh_peer_take(&peers, a.ip, 1);
     assert_ptr_equal(lh_peer_take(&peers, b.ip, 1), peer);
-    struct lh_peer *other = lh_peer_take(&peers, c.ip, 1);
-    assert_ptr_not_equal(other, peer);
+    struct lh_peer *second = lh_peer_take(&peers, c.ip, 1);
+    assert_ptr_not_equal(second, peer);
     lh_peer_print(peer, text);
-    assert_string_equal(text, "10.0.0.1");
+    assert_string_equal(text, printed);
     lh_peer_give(&peers, peer, 1);
     lh_peer_give(&peers, peer, 1);
-    lh_peer_give(&peers, other, 1);
+    lh_peer_give(&peers, second, 1);
     assert_null(peers.all);
+}
+
+static void ends_are_told_apart_by_address(void **state)
+{
+    (void)state;
+    assert_peers("ipv4:10.0.0.1:4711", "ipv4:10.0.0.1:9", "ipv4:10.0.0.2:4711", "10.0.0.1");
 }
 
 static void a_network_of_ipv6_is_one_peer(void **state)
 {
-    struct lh_peers peers = {0};
-    char text[LH_PEER_TEXT_BYTES];
-    struct lh_end a = end_of("ipv6:%5B2001:db8::1%5D:1"), b = end_of("ipv6:[2001:db8::ffff]:2");
-    struct lh_end c = end_of("ipv6:[2001:db8:0:1::1]:1");
-
     (void)state;
-    struct lh_peer *peer = lh_peer_take(&peers, a.ip, 1);
-    assert_ptr_equal(lh_peer_take(&peers, b.ip, 1), peer);
-    struct lh_peer *other = lh_peer_take(&peers, c.ip, 1);
-    assert_ptr_not_equal(other, peer);
-    lh_peer_print(peer, text);
-    assert_string_equal(text, "2001:db8::/64");
-    lh_peer_give(&peers, other, 1);
-    lh_peer_give(&peers, peer, 1);
-    lh_peer_give(&peers, peer, 1);
+    assert_peers("ipv6:%5B2001:db8::1%5D:1", "ipv6:[2001:db8::ffff]:2", "ipv6:[2001:db8:0:1::1]:1",
+        "2001:db8::/64");
 }
 
 static void what_is_no_address_is_nobody(void **state)
