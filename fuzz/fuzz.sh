@@ -4,5 +4,5 @@
 set -euo pipefail
 seeds="$(mktemp -d "${TEST_TMPDIR:-/tmp}/seeds.XXXXXX")"
 /usr/bin/python3 -B fuzz/seeds.py "$2" "$seeds"
-"$1" -seed=1 -max_len=1024 -max_total_time=5 -print_final_stats=1 \
+"$1" -seed=1 -max_len=1024 -max_total_time=3 -print_final_stats=1 \
     -artifact_prefix="${TEST_UNDECLARED_OUTPUTS_DIR:-.}/" "$seeds"

@@ -1,15 +1,14 @@
-/* libFuzzer target: everything else that makes sense of bytes from a network, a disk or a command
- * line. The first byte chooses. Whole logs and their scan are in fuzz_chunkserver.c (rot) and in
+/* libFuzzer target: messages, chunk headers, and records of a master's store. The first byte
+ * chooses. Whole logs and their scan are in fuzz_chunkserver.c (rot) and in
  * batch/fuzz_batch.c. */
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/data_dir.h"
 #include "chunkserver/log/header.h"
+#include "fuzz/world.h"
 #include "master/master.h"
 #include "proto/codec.h"
-#include "runtime/flags.h"
+#include "proto/stored.pb-c.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,12 +89,86 @@ static void decode_header(const uint8_t *data, size_t size)
     lh_buf_clear(&bytes);
 }
 
-/* By the first byte of a pair: it is loaded, or another master puts or removes it, with those of
- * its kind that follow in one commit. */
+/* ---- A master's store. */
+
+#define PAIRS_MAX 64u
+
+/* A sound record, so that what others refer to can be there. */
+static void make_master(LeaseholdStored__Master *record)
+{
+    leasehold_stored__master__init(record);
+    record->format = LH_MASTER_FORMAT;
+    record->cluster_id = (char *)"c";
+    record->next_file = record->next_chunk = 100;
+}
+
+static const struct {
+    char letter;
+    uint8_t key_size; /* behind the letter */
+    const ProtobufCMessageDescriptor *type;
+} kinds[] = {
+    {'M', 0, &leasehold_stored__master__descriptor},
+    {'c', 16, &leasehold_stored__call__descriptor},
+    {'f', 8, &leasehold_stored__file__descriptor},
+    {'h', 8, &leasehold_stored__value_change__descriptor},
+    {'k', 16, &leasehold_stored__chunk__descriptor},
+    {'p', 16, &leasehold_stored__program__descriptor},
+    {'q', 2, &leasehold_stored__policy__descriptor},
+    {'s', 3, &leasehold_stored__server__descriptor},
+    {'v', 2, &leasehold_stored__value__descriptor},
+    {'@', 0, &leasehold_stored__elsewhere__descriptor},
+};
+
+static struct lh_change packed(const ProtobufCMessage *m)
+{
+    struct lh_change pair = {lh_alloc(32), NULL, 1, 0};
+
+    pair.value_size = (uint32_t)protobuf_c_message_get_packed_size(m);
+    pair.value = lh_alloc(pair.value_size + 1u);
+    (void)protobuf_c_message_pack(m, pair.value);
+    return pair;
+}
+
+/* A record that can be read, under a key of its kind, or with a byte of it changed. */
+static struct lh_change make_pair(const struct said *said, struct bytes *in)
+{
+    size_t kind = take_byte(in) % (sizeof kinds / sizeof kinds[0]);
+    ProtobufCMessage *m = make_message(said, kinds[kind].type, in);
+    struct lh_change pair = packed(m);
+    uint8_t how = take_byte(in);
+
+    lh_wire_free(m);
+    pair.key[0] = (uint8_t)kinds[kind].letter;
+    pair.key_size = 1u + kinds[kind].key_size;
+    if (kinds[kind].key_size == 16 || kinds[kind].key_size == 8)
+        pair.key[pair.key_size - 1] = take_byte(in);
+    else if (pair.key_size > 1)
+        memcpy(pair.key + 1, how % 2 == 0 ? "cs1" : "/a", kinds[kind].key_size);
+    if (kinds[kind].key_size == 16)
+        pair.key[8] = take_byte(in);
+    if (how >= 192 && pair.value_size > 0) {
+        size_t at = take_byte(in) % pair.value_size;
+        pair.value[at] ^= take_byte(in);
+    }
+    return pair;
+}
+
+static struct lh_change raw_pair(struct bytes *in)
+{
+    struct lh_change pair = {lh_alloc(32), lh_alloc(256), take_byte(in) % 24u, take_byte(in)};
+
+    for (uint32_t i = 0; i < pair.key_size; i++)
+        pair.key[i] = take_byte(in);
+    for (uint32_t i = 0; i < pair.value_size; i++)
+        pair.value[i] = take_byte(in);
+    return pair;
+}
+
+/* A pair is loaded, or another master puts or removes it, with up to 7 others in a commit. */
 static int load_or_amend(struct lh_master *m, struct lh_change *commit, size_t *count, size_t room,
     unsigned how, const struct lh_change *pair)
 {
-    char text[512];
+    char text[512] = "";
     int error = LH_OK;
 
     if (how > 0) {
@@ -111,138 +184,69 @@ static int load_or_amend(struct lh_master *m, struct lh_change *commit, size_t *
     if (how == 0 && error == LH_OK)
         error = lh_master_load(
             m, pair->key, pair->key_size, pair->value, pair->value_size, text, sizeof text);
+    LH_ASSERT(error == LH_OK || text[0] != '\0');
     return error;
 }
 
-/* Pairs of a length each, in the order in which they stand. */
+/* What is taken is whole: the core runs with it. */
 static void load_store(const uint8_t *data, size_t size)
 {
     struct lh_master_config config = lh_master_config_default();
+    struct lh_change pairs[PAIRS_MAX], commit[8];
+    struct bytes in = {data, size};
+    struct said *said = lh_alloc(sizeof *said);
     struct lh_effects fx = {0};
-    struct lh_change commit[8];
-    size_t count = 0;
+    size_t count = 0, pair_count = 0;
+    LeaseholdStored__Master record;
     char text[512];
     int error = LH_OK;
 
     config.seed = 1;
     struct lh_master *m = lh_master_create(&config);
-    while (size >= 2 && error == LH_OK) {
-        unsigned how = data[0] < 192 ? 0 : data[0] < 240 ? 1 : 2;
-        size_t key = data[0] % 24, value = data[1];
-        data += 2;
-        size -= 2;
-        key = key < size ? key : size;
-        value = value < size - key ? value : size - key;
-        struct lh_change pair = {(uint8_t *)(uintptr_t)data, (uint8_t *)(uintptr_t)(data + key),
-            (uint32_t)key, (uint32_t)value};
-        error = load_or_amend(m, commit, &count, sizeof commit / sizeof *commit, how, &pair);
-        data += key + value;
-        size -= key + value;
+    if (take_byte(&in) % 4 != 0) {
+        make_master(&record);
+        pairs[pair_count] = packed(&record.base);
+        pairs[pair_count].key[0] = 'M';
+        error = load_or_amend(m, commit, &count, 8, 0, &pairs[pair_count++]);
+        LH_ASSERT(error == LH_OK);
+    }
+    while (in.left > 0 && error == LH_OK && pair_count < PAIRS_MAX) {
+        uint8_t first = take_byte(&in);
+        unsigned how = first < 192 ? 0 : first < 240 ? 1 : 2;
+        pairs[pair_count] = first % 4 == 0 ? raw_pair(&in) : make_pair(said, &in);
+        error = load_or_amend(
+            m, commit, &count, sizeof commit / sizeof *commit, how, &pairs[pair_count++]);
     }
     if (error == LH_OK)
         error = lh_master_amend(m, commit, count, text, sizeof text);
     if (error == LH_OK) {
         lh_master_check(m);
-        struct lh_input in = {.kind = LH_IN_TIMER, .now = {UINT64_C(1000000000)}};
-        lh_master_step(m, &in, &fx);
+        struct lh_input step = {.kind = LH_IN_TIMER, .now = {UINT64_C(1000000000)}};
+        lh_master_step(m, &step, &fx);
         lh_master_check(m);
         lh_effects_deinit(&fx);
     }
     lh_master_destroy(m);
-}
-
-static void parse_flags(const uint8_t *data, size_t size)
-{
-    static const char *text;
-    static bool yes;
-    static uint64_t number, bytes;
-    static struct lh_duration time;
-    static struct lh_flag_list list;
-    static const struct lh_flag table[] = {
-        {.name = "text", .type = LH_FLAG_STRING, .value = &text, .help = "", .letter = 't'},
-        {.name = "yes", .type = LH_FLAG_BOOL, .value = &yes, .help = "", .letter = 'y'},
-        {.name = "number", .type = LH_FLAG_UINT, .value = &number, .help = "", .max = 1000},
-        {.name = "bytes", .type = LH_FLAG_SIZE, .value = &bytes, .help = ""},
-        {.name = "time", .type = LH_FLAG_DURATION, .value = &time, .help = "", .min = 5},
-        {.name = "list", .type = LH_FLAG_LIST, .value = &list, .help = ""},
-    };
-    static const struct lh_flags flags = {.command = "x",
-        .usage = "",
-        .summary = "",
-        .flags = table,
-        .count = sizeof table / sizeof table[0]};
-    char *copy = lh_alloc(size + 1), *argv[66] = {(char *)"x"};
-    int argc = 1;
-
-    list = (struct lh_flag_list){0}; /* what the last one gave is freed */
-    text = NULL;
-    /* A word each, between line feeds. */
-    if (size > 0)
-        memcpy(copy, data, size);
-    for (char *word = copy; word < copy + size && argc < 65;) {
-        char *end = memchr(word, '\n', (size_t)(copy + size - word));
-        argv[argc++] = word;
-        if (end == NULL)
-            break;
-        *end = '\0';
-        word = end + 1;
+    for (size_t i = 0; i < pair_count; i++) {
+        free(pairs[i].key);
+        free(pairs[i].value);
     }
-    bool reads_a_file = false; /* what it names is not ours */
-    for (int i = 1; i < argc; i++)
-        reads_a_file = reads_a_file || strncmp(argv[i], "--c", 3) == 0;
-    if (!reads_a_file) {
-        struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, NULL, "0");
-        LH_ASSERT(r.outcome == LH_FLAGS_OK || r.text != NULL);
-        lh_flags_free(&r);
-    }
-    free(copy);
-}
-
-/* IDENTITY, with some of its lines said for the fuzzer. What is accepted can be written, and is the
- * same then. */
-static void decode_identity(const uint8_t *data, size_t size)
-{
-    static const char *const begins[] = {"", "leasehold-chunkserver 1\nserver_id ",
-        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation ",
-        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id c\nincarnation 7\nmaster_term 2\n"};
-    char text[LH_IDENTITY_BYTES_MAX], again[LH_IDENTITY_BYTES_MAX], why[512];
-    struct lh_identity first = {0}, second = {0};
-    int begin = snprintf(text, sizeof text, "%s", begins[data[0] % 4]);
-
-    size = size - 1 < sizeof text - 1 - (size_t)begin ? size - 1 : sizeof text - 1 - (size_t)begin;
-    memcpy(text + begin, data + 1, size);
-    text[(size_t)begin + size] = '\0';
-    if (lh_identity_parse("there", text, &first, why, sizeof why) != LH_OK)
-        return;
-    first.incarnation++; /* as each opening does */
-    LH_ASSERT(lh_identity_print(&first, again, sizeof again) < sizeof again);
-    LH_ASSERT(lh_identity_parse("there", again, &second, why, sizeof why) == LH_OK ||
-              first.incarnation == UINT64_MAX);
-    LH_ASSERT(strcmp(first.server_id, second.server_id) == 0 &&
-              strcmp(first.cluster_id, second.cluster_id) == 0 &&
-              strcmp(first.scrub, second.scrub) == 0);
-    LH_ASSERT(first.incarnation == second.incarnation && first.master_term == second.master_term);
+    free(said);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    switch (data[0] % 5) {
+    switch (data[0] % 3) {
     case 0:
         decode_message(data + 1, size - 1);
         break;
     case 1:
         decode_header(data + 1, size - 1);
         break;
-    case 2:
-        load_store(data + 1, size - 1);
-        break;
-    case 3:
-        decode_identity(data + 1, size - 1);
-        break;
     default:
-        parse_flags(data + 1, size - 1);
+        load_store(data + 1, size - 1);
         break;
     }
     return 0;

@@ -1,45 +1,51 @@
-/* libFuzzer target: what reads a stranger's or an operator's bytes around the cores: the frames of
- * connections and what gRPC says of their ends, certificates, the standard service of reflection,
- * statuses of etcd and of servers, the table of roles, config files, the file of a guard. The first
- * byte chooses.
+/* libFuzzer target: what reads a stranger's bytes around the cores: the frames of connections and
+ * what gRPC says of their ends, certificates, the standard services of health and reflection,
+ * statuses of etcd and of servers, capabilities. The first byte chooses.
  *
- * reflection.c answers over a link; the functions of links that it calls are here. */
-#include "rpc/reflection.c"
-
-#include "access/access.h"
+ * The services answer over links; the functions of links that they call are here. */
+#include "access/capability.h"
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "base/crc32c.h"
-#include "client/library/guard_file.h"
 #include "rpc/certificate.h"
 #include "rpc/frames.h"
+#include "rpc/internal.h"
 #include "rpc/peers.h"
-#include "runtime/flags.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
-
-#define PAGE 4096u
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint64_t answered;
+/* The one link, of the service that is called. */
+static struct lh_rpc_link served;
+static unsigned answers;
 
 void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool tell)
 {
-    (void)link;
+    LH_ASSERT(link == &served);
     (void)tell;
-    answered += bytes.size;
+    answers++;
     lh_buf_clear(&bytes);
+}
+
+void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    lh_rpc_link_put(link, bytes, false);
 }
 
 void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text)
 {
-    (void)link;
+    LH_ASSERT(link == &served);
     LH_ASSERT(error == LH_OK || text != NULL);
+    answers += error != LH_OK;
+}
+
+void lh_rpc_link_ref(struct lh_rpc_link *link)
+{
+    (void)link;
 }
 
 void lh_rpc_link_read(struct lh_rpc_link *link)
@@ -65,26 +71,13 @@ void lh_rpc_link_await_end(struct lh_rpc_link *link)
 struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
     enum lh_method method, bool unary_request, bool unary_reply, const struct link_handler *handler)
 {
-    (void)rpc;
     (void)call;
-    (void)method;
-    (void)unary_request;
-    (void)unary_reply;
-    (void)handler;
-    return NULL;
-}
-
-/* The library's. */
-int lh_fail(int error, const char *format, ...);
-int lh_fail(int error, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return error;
+    served = (struct lh_rpc_link){.rpc = rpc,
+        .method = method,
+        .unary_request = unary_request,
+        .unary_reply = unary_reply,
+        .handler = handler};
+    return &served;
 }
 
 static char *text_of(const uint8_t *data, size_t size)
@@ -96,14 +89,33 @@ static char *text_of(const uint8_t *data, size_t size)
     return text;
 }
 
-static void reflect(const uint8_t *data, size_t size)
+/* A message to a standard service, and one more where that is allowed. Each has an answer, and a
+ * watcher hears of a change. */
+static void call_service(const uint8_t *data, size_t size)
 {
+    static const char *const paths[] = {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"};
     static const char *const services[] = {"leasehold.Master", NULL};
-    static struct lh_rpc rpc = {.config.services = services};
-    struct lh_rpc_link link = {.rpc = &rpc};
+    const char *path = paths[data[0] % 4];
+    struct lh_rpc rpc = {.config.services = services,
+        .health_lock = PTHREAD_MUTEX_INITIALIZER,
+        .lock = PTHREAD_MUTEX_INITIALIZER};
 
-    (void)pthread_once(&described_once, describe);
-    reflection_message(&link, lh_buf_copy(data, size));
+    bool found = data[0] % 4 < 2 ? lh_rpc_reflection_serve(&rpc, NULL, path, strlen(path))
+                                 : lh_rpc_health_serve(&rpc, NULL, path, strlen(path));
+    LH_ASSERT(found);
+    answers = 0;
+    served.handler->message(&served, lh_buf_copy(data + 1, size - 1));
+    LH_ASSERT(answers == 1);
+    if (served.watching) {
+        lh_rpc_set_serving(&rpc, true, true);
+        LH_ASSERT(answers == 2);
+    } else if (data[0] % 4 < 2) {
+        served.handler->message(&served, lh_buf_copy(data + 1, (size - 1) / 2));
+        LH_ASSERT(answers == 2);
+    }
+    served.handler->closed(&served, LH_OK, NULL);
 }
 
 /* However the bytes are cut, the same calls are seen. */
@@ -184,123 +196,6 @@ static void read_certificates_of(const uint8_t *data, size_t size)
     free(pem.key);
 }
 
-static void parse_roles(const uint8_t *data, size_t size)
-{
-    struct lh_access *access = NULL;
-    struct lh_party party;
-    char why[512] = "";
-
-    if (lh_access_parse((const char *)data, size, &access, why, sizeof why) != LH_OK) {
-        LH_ASSERT(why[0] != '\0' && access == NULL);
-        return;
-    }
-    /* What stands there first is perhaps somebody; a URI of a certificate is, too. */
-    char *identity = text_of(data, size);
-    identity[strcspn(identity, " \t\n")] = '\0';
-    lh_access_party(access, identity, &party);
-    (void)lh_party_may(&party, LH_RIGHT_ADMIN);
-    (void)lh_party_reaches(&party, "/logs/web", true);
-    free(identity);
-    lh_access_free(access);
-}
-
-/* A file of the process's own with these bytes in it. */
-static const char *file_with(const uint8_t *data, size_t size)
-{
-    static char path[64];
-
-    (void)snprintf(path, sizeof path, "/tmp/leasehold-fuzz-edges-%d", (int)getpid());
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    LH_ASSERT(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    (void)close(fd);
-    return path;
-}
-
-static void read_config_file(const uint8_t *data, size_t size)
-{
-    static const char *text;
-    static bool yes;
-    static uint64_t number, bytes;
-    static struct lh_duration time;
-    static struct lh_flag_list list;
-    static const struct lh_flag table[] = {
-        {.name = "text", .type = LH_FLAG_STRING, .value = &text, .help = ""},
-        {.name = "yes", .type = LH_FLAG_BOOL, .value = &yes, .help = ""},
-        {.name = "number", .type = LH_FLAG_UINT, .value = &number, .help = "", .max = 1000},
-        {.name = "bytes", .type = LH_FLAG_SIZE, .value = &bytes, .help = ""},
-        {.name = "time", .type = LH_FLAG_DURATION, .value = &time, .help = "", .min = 5},
-        {.name = "list", .type = LH_FLAG_LIST, .value = &list, .help = ""},
-    };
-    static const struct lh_flags flags = {.command = "x",
-        .usage = "",
-        .summary = "",
-        .flags = table,
-        .count = sizeof table / sizeof table[0]};
-    char option[128], *argv[] = {(char *)"x", option, NULL};
-    const char *path = file_with(data, size);
-
-    text = NULL; /* what an earlier result had is gone */
-    list = (struct lh_flag_list){0};
-    (void)snprintf(option, sizeof option, "--config=%s", path);
-    struct lh_flags_result r = lh_flags_parse(&flags, 2, argv, NULL, "0");
-    LH_ASSERT(r.outcome == LH_FLAGS_OK || r.text != NULL);
-    lh_flags_free(&r);
-    (void)unlink(path);
-}
-
-/* Pages of a few fields each, with checksums that fit unless a byte says otherwise. */
-static size_t make_guard(const uint8_t *data, size_t size, uint8_t *file, size_t room)
-{
-    static const uint8_t header[12] = {'L', 'H', 'G', 'U', 'A', 'R', 'D', '\n', 1};
-    size_t at = PAGE;
-
-    const uint8_t first = data[0];
-
-    memset(file, 0, room);
-    memcpy(file, header, sizeof header);
-    lh_put32(file + 12, lh_crc32c(0, file, 12));
-    if (data[0] == 255)
-        file[data[1] % 16] ^= 1;
-    for (data += 2, size -= 2; size >= 8 && at < room; data += 8, size -= 8, at += PAGE) {
-        uint8_t *page = file + at;
-        if (data[0] % 8 == 0)
-            continue; /* of zeros */
-        lh_put32(page, UINT32_C(0x3147484c));
-        lh_put64(page + 8, data[1] == 255 ? UINT64_MAX : data[1]);
-        lh_put64(page + 16, data[2] == 255 ? UINT64_MAX : data[2]);
-        lh_put32(page + 24, data[3] == 255 ? UINT32_MAX : data[3] % 4);
-        memcpy(page + 32, data + 4, 3);
-        lh_put32(page + 4, lh_crc32c(0, page + 8, PAGE - 8));
-        if (data[0] % 8 == 1)
-            page[data[7] * 16u] ^= 1;
-    }
-    return first == 254 && at > 100 ? at - 100 : at;
-}
-
-/* Of each name the token that was admitted never falls. */
-static void open_guard(const uint8_t *data, size_t size)
-{
-    static uint8_t bytes[9 * PAGE];
-    static const char *const names[] = {"a", "b", "\1"};
-    if (size < 2)
-        return;
-    size_t n = make_guard(data, size, bytes, sizeof bytes);
-    const char *path = file_with(bytes, n);
-    struct lh_guard_file file;
-
-    if (lh_guard_file_open(path, &file) == LH_OK) {
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            pthread_mutex_lock(&file.mutex);
-            struct lh_guard_name *name = lh_guard_file_name(&file, names[i]);
-            pthread_mutex_unlock(&file.mutex);
-            if (name != NULL && lh_guard_file_admit(&file, name, 7) == LH_OK)
-                LH_ASSERT(lh_guard_file_admit(&file, name, 6) != LH_OK);
-        }
-        lh_guard_file_close(&file);
-    }
-    (void)unlink(path);
-}
-
 static void read_status(const uint8_t *data, size_t size)
 {
     char *text = text_of(data + 1, size - 1);
@@ -313,10 +208,47 @@ static void read_status(const uint8_t *data, size_t size)
     free(text);
 }
 
+/* What nobody who knows the secret has made for this chunk gives no right on it, whatever its bytes
+ * say. By the first byte they are any, or those of a capability with some of them changed. */
+static void check_capability(const uint8_t *data, size_t size)
+{
+    static const uint8_t secret[LH_CAPABILITY_SECRET_BYTES] = {1};
+    const struct lh_duration until = lh_seconds(data[0] % 4);
+    const struct lh_instant now = {lh_seconds(1 + data[0] / 4 % 4).ns};
+    uint8_t made[LH_CAPABILITY_BYTES], shown[2 * LH_CAPABILITY_BYTES] = {0};
+    unsigned rights = data[0] / 16 % 4, asked = data[0] / 64;
+    struct lh_capability_keys keys;
+    struct lh_instant end;
+
+    lh_capability_keys_init(&keys, 2);
+    lh_capability_learn(&keys, 7, secret, (struct lh_instant){lh_seconds(1).ns}, lh_seconds(0));
+    lh_capability_make(secret, 7, 5, until, rights, made);
+    size = size - 1 < sizeof shown ? size - 1 : sizeof shown;
+    memcpy(shown, data + 1, size);
+    enum lh_capability_verdict any =
+        lh_capability_check(&keys, 5, asked, size == 0 ? NULL : shown, size, now, &end);
+    if (any == LH_CAPABILITY_HOLDS) { /* libFuzzer learns what bytes are compared with */
+        uint8_t other[LH_CAPABILITY_BYTES];
+        struct lh_duration end_of = lh_milliseconds(lh_get64(shown + 8));
+        lh_capability_make(secret, 7, 5, end_of, shown[16], other);
+        LH_ASSERT(memcmp(shown, other, sizeof other) == 0);
+    }
+    LH_ASSERT(lh_capability_text(any) != NULL);
+    for (size_t i = 0; i < sizeof made; i++)
+        shown[i] ^= made[i];
+    bool same = memcmp(shown, made, sizeof made) == 0;
+    enum lh_capability_verdict changed =
+        lh_capability_check(&keys, 5, asked, shown, sizeof made, now, &end);
+    LH_ASSERT(!same || changed != LH_CAPABILITY_FORGED);
+    LH_ASSERT(
+        lh_capability_check(&keys, 6, asked, made, sizeof made, now, &end) != LH_CAPABILITY_HOLDS);
+    lh_capability_keys_deinit(&keys);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const all[])(const uint8_t *, size_t) = {reflect, take_frames, parse_end,
-        read_certificates_of, parse_roles, read_config_file, open_guard, read_status};
+    static void (*const all[])(const uint8_t *, size_t) = {
+        call_service, take_frames, parse_end, read_certificates_of, read_status, check_capability};
 
     if (size < 2)
         return 0;

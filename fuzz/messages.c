@@ -81,7 +81,7 @@ void hear(struct said *said, const ProtobufCMessage *m)
         if (count > 0 && f->label == PROTOBUF_C_LABEL_REPEATED)
             at = *(char *const *)at;
         for (size_t k = 0; k < count; k++) {
-            if (f->type == PROTOBUF_C_TYPE_UINT64)
+            if (f->type == PROTOBUF_C_TYPE_UINT64 || f->type == PROTOBUF_C_TYPE_INT64)
                 hear_value(said, f->name, ((const uint64_t *)at)[k]);
             else if (f->type == PROTOBUF_C_TYPE_UINT32)
                 hear_value(said, f->name, ((const uint32_t *)at)[k]);
@@ -129,9 +129,12 @@ static void fill_one(
     const struct said *said, const ProtobufCFieldDescriptor *f, void *to, struct bytes *b)
 {
     switch (f->type) {
+    case PROTOBUF_C_TYPE_INT64: /* etcd's */
+    case PROTOBUF_C_TYPE_FIXED64:
     case PROTOBUF_C_TYPE_UINT64:
         *(uint64_t *)to = any_number(said, f->name, b);
         break;
+    case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_UINT32:
         *(uint32_t *)to = (uint32_t)any_number(said, f->name, b);
         break;
@@ -170,6 +173,8 @@ static void fill_one(
 static size_t size_of(const ProtobufCFieldDescriptor *f)
 {
     switch (f->type) {
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_FIXED64:
     case PROTOBUF_C_TYPE_UINT64:
         return sizeof(uint64_t);
     case PROTOBUF_C_TYPE_STRING:

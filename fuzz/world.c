@@ -42,14 +42,15 @@ struct link *world_link(struct world *w, enum lh_method method)
     return NULL;
 }
 
-static void end_link(struct world *w, uint64_t id, enum lh_method method, int error)
+void world_end(struct world *w, struct link *l, int error, const char *text)
 {
+    uint64_t id = l->id;
+    enum lh_method method = l->method;
+
     forget(w, id);
-    world_step(w, &(struct lh_input){.kind = LH_IN_LINK_CLOSED,
-                      .link = id,
-                      .method = method,
-                      .error = error,
-                      .text = "the peer is gone"});
+    world_step(w,
+        &(struct lh_input){
+            .kind = LH_IN_LINK_CLOSED, .link = id, .method = method, .error = error, .text = text});
 }
 
 static struct link *add_link(struct world *w, uint64_t id, enum lh_method method)
@@ -200,12 +201,20 @@ static int some_error(struct world *w)
     return errors[take_byte(&w->in) % 8];
 }
 
-/* Some byte of some file is another one. */
+/* Some byte of some file, or of what is stored, is another one. */
 static void rot(struct world *w)
 {
-    struct file *f = &w->files[take_byte(&w->in) % FILES_MAX];
+    uint8_t which = take_byte(&w->in);
     uint64_t at = take_number(&w->in, 2);
 
+    if (w->part->store_rots && w->stored_count > 0) {
+        struct pair *p = &w->stored[which % w->stored_count];
+        if (p->value_size > 0)
+            p->value[at % p->value_size] ^= take_byte(&w->in);
+        w->damaged = true;
+        return;
+    }
+    struct file *f = &w->files[which % FILES_MAX];
     if (f->there && f->size > 0)
         f->bytes[at % f->size] ^= take_byte(&w->in);
 }
@@ -256,6 +265,16 @@ const struct pair *world_stored(const struct world *w, const char *key)
         if (compare(&w->stored[i], (const uint8_t *)key, (uint32_t)strlen(key)) == 0)
             return &w->stored[i];
     return NULL;
+}
+
+void world_forget_store(struct world *w)
+{
+    for (size_t i = 0; i < w->stored_count; i++) {
+        free(w->stored[i].key);
+        free(w->stored[i].value);
+    }
+    w->stored_count = 0;
+    w->damaged = false;
 }
 
 static void free_commit(struct commit *c)
@@ -454,7 +473,8 @@ static void close_any(struct world *w)
             w, &(struct lh_input){.kind = LH_IN_HALF_CLOSED, .link = l.id, .method = l.method});
         return;
     }
-    end_link(w, l.id, l.method, (take_byte(&w->in) & 1) != 0 ? LH_OK : some_error(w));
+    int error = (take_byte(&w->in) & 1) != 0 ? LH_OK : some_error(w);
+    world_end(w, which, error, "the peer is gone");
 }
 
 static void answer_all(struct world *w)
@@ -548,7 +568,7 @@ void world_run(struct world *w, const struct part *part, const uint8_t *data, si
     w->part = part;
     w->in = (struct bytes){data, size};
     w->now = lh_instant_add((struct lh_instant){0}, lh_seconds(1000));
-    w->small = take_byte(&w->in) & 3;
+    w->small = take_byte(&w->in) & 15;
     w->friendly = true;
     begin_process(w);
     while (w->in.left > 0) {
@@ -560,8 +580,5 @@ void world_run(struct world *w, const struct part *part, const uint8_t *data, si
     answer_all(w);
     for (size_t i = 0; i < FILES_MAX; i++)
         drop_file(&w->files[i]);
-    for (size_t i = 0; i < w->stored_count; i++) {
-        free(w->stored[i].key);
-        free(w->stored[i].value);
-    }
+    world_forget_store(w);
 }

@@ -112,6 +112,7 @@ struct part {
     /* The core has sent this; NULL if nobody listens. */
     void (*answer)(struct world *w, struct link *l, const ProtobufCMessage *m);
     void (*completed)(struct world *w, void *call, int error);
+    bool store_rots; /* bytes of what is stored may change; start() refuses or takes it */
 };
 
 struct world {
@@ -136,7 +137,8 @@ struct world {
     size_t stored_count;
     bool stopped;
     bool friendly;  /* what the core asks for is answered as usual */
-    unsigned small; /* bounds are: 0 as shipped, else as small as can be */
+    bool damaged;   /* what is stored is not what the core stored */
+    unsigned small; /* the part's settings; 0: its bounds are as shipped */
     uint64_t starts;
 };
 
@@ -147,4 +149,7 @@ void world_step(struct world *w, struct lh_input *in);
 struct link *world_open(struct world *w, enum lh_method method, const char *peer);
 struct link *world_link(struct world *w, enum lh_method method); /* the newest; NULL */
 void world_say(struct world *w, struct link *l, const ProtobufCMessage *m, struct lh_buf *payload);
+void world_end(struct world *w, struct link *l, int error, const char *text);
+/* Nothing is stored any more. */
+void world_forget_store(struct world *w);
 const struct pair *world_stored(const struct world *w, const char *key);

@@ -70,6 +70,7 @@
     X(moving_tries, 64, "chunks that a step looks for a better place for")                         \
     X(list_default, 1000, "items of a listing's page if the caller does not say")                  \
     X(list_max, 10000, "and at most")                                                              \
+    X(list_bytes, 983040, "bytes of a listing's page, but of one item; below a message's most")    \
     X(locate_default, 64, "chunks of a Locate if the caller does not say")                         \
     X(locate_max, 1024, "and at most")                                                             \
     X(calls_max, 100000, "answers of calls that are kept; beyond it the oldest goes")              \
@@ -84,7 +85,9 @@
     X(waits_max, 1000000, "requests for locks that wait, all together")                            \
     X(sharers_max, 65536, "holders of one shared lock")                                            \
     X(cancels_max, 4096, "calls that wait for a cancelled lock's end")                             \
-    X(events_max, 65536, "events of leases that are kept to be looked at")                         \
+    X(events_max, 32768, "events of chunks' leases that are kept to be looked at")                 \
+    X(events_locks_max, 16384, "likewise, of locks")                                               \
+    X(events_values_max, 16384, "likewise, of values")                                             \
     X(events_listed, 1000, "of these, at most so many in one answer")                              \
     X(events_session, 16, "a session's requests for locks in a second of which events are kept")   \
     X(formers_max, 1024, "sessions that are over whose titles are kept for that")                  \

@@ -84,7 +84,9 @@ static int check_master(const LeaseholdStored__Master *record, char *text, size_
             "start the newer release",
             record->format, LH_MASTER_FORMAT);
     if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
-        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0)
+        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0 ||
+        record->next_file > LH_M_STORED_NUMBER_MAX ||
+        record->master_term > LH_M_STORED_NUMBER_MAX || record->revision > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the master's record is incomplete; restore the store from a backup");
     return LH_OK;
 }
@@ -99,7 +101,8 @@ static int check_file(
         record->min_replicas > record->replication || record->durability > 1 ||
         record->on_primary_loss > LH_LOSS_WAIT ||
         (record->fence == 0) != (record->lock_name[0] == 0) ||
-        strlen(record->lock_name) > LH_PATH_BYTES_MAX)
+        strlen(record->lock_name) > LH_PATH_BYTES_MAX ||
+        record->trash_number > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the record of file %" PRIu64 " makes no sense", id);
     return LH_OK;
 }
@@ -109,7 +112,7 @@ static bool chunk_makes_sense(
 {
     if (record->file != key->id || record->index != key->index || record->chunk == 0 ||
         record->n_members == 0 || record->n_members > LH_REPLICATION_MAX ||
-        record->created != (record->version > 0))
+        record->created != (record->version > 0) || record->version > LH_M_STORED_NUMBER_MAX)
         return false;
     for (size_t i = 0; i < record->n_members; i++) {
         size_t size = strlen(record->members[i]->server_id);
@@ -148,7 +151,7 @@ static int check_server(const uint8_t *key, size_t key_size, const LeaseholdStor
 static int check_call(const struct lh_m_stored_key *key, const LeaseholdStored__Call *record,
     char *text, size_t text_size)
 {
-    if (record == NULL || key->id == 0)
+    if (record == NULL || key->id == 0 || record->order > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the record of call %" PRIu64 " of client %" PRIx64 " cannot be read",
             key->index, key->id);
     return LH_OK;
@@ -179,7 +182,7 @@ static bool session_makes_sense(const ProtobufCBinaryData *session)
 static int check_value(const struct lh_m_stored_key *key, const LeaseholdStored__Value *record,
     char *text, size_t text_size)
 {
-    if (record == NULL || record->revision == 0 || record->revision == UINT64_MAX ||
+    if (record == NULL || record->revision == 0 || record->revision > LH_M_STORED_NUMBER_MAX ||
         record->value.len > LH_M_VALUE_BYTES_MAX || !session_makes_sense(&record->session))
         return CORRUPT("the value of \"%.256s\" cannot be read", key->text);
     return LH_OK;
@@ -188,7 +191,7 @@ static int check_value(const struct lh_m_stored_key *key, const LeaseholdStored_
 static int check_change(const struct lh_m_stored_key *key,
     const LeaseholdStored__ValueChange *record, char *text, size_t text_size)
 {
-    if (record == NULL || key->id == 0 || key->id == UINT64_MAX ||
+    if (record == NULL || key->id == 0 || key->id > LH_M_STORED_NUMBER_MAX ||
         record->value.len > LH_M_VALUE_BYTES_MAX || !session_makes_sense(&record->session) ||
         record->name[0] == 0 || strlen(record->name) > LH_M_NAME_BYTES_MAX)
         return CORRUPT(

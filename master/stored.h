@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of what rises by one, or by a restored store's leap: no master has written a higher one. */
+#define LH_M_STORED_NUMBER_MAX (UINT64_MAX / 2)
+
 enum lh_m_stored_kind {
     LH_M_STORED_MASTER = 'M',
     LH_M_STORED_CALL = 'c',

@@ -13,8 +13,9 @@ static uint64_t ms_since(const struct lh_master *m, struct lh_instant then)
 /* A reply's items and what they point to. */
 struct page {
     Leasehold__LeaseEvent *items, **pointers;
-    size_t count;
+    size_t count, bytes;
     uint32_t limit;
+    bool full; /* whatever the limit is */
 };
 
 /* Renewals of the lease that runs, which are no event before it ends. */
@@ -59,8 +60,9 @@ static bool add_round(struct page *page, const struct lh_m_event *event)
     if (!is_of(released, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, event) ||
         !is_of(later, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, event))
         return false;
-    later->count++;
+    page->bytes -= lh_m_page_cost(&released->base);
     page->count--;
+    later->count++;
     return true;
 }
 
@@ -85,28 +87,33 @@ static void add(const struct lh_master *m, const struct lh_m_event *event, struc
             .data = (uint8_t *)(uintptr_t)event->session, .len = sizeof event->session};
     if (event->why != NULL)
         e->why = (char *)(uintptr_t)event->why;
+    page->full = !lh_m_page_takes(m, &page->bytes, &e->base);
+    page->count -= page->full;
 }
 
-/* All that is remembered is walked: some tenths of a millisecond. */
+/* All that a ring has is walked: under a millisecond (bench/events_bench.c). */
 static void fill(struct lh_master *m, const Leasehold__ListEventsRequest *request,
     struct page *page, Leasehold__ListEventsReply *reply)
 {
     uint64_t subject = request->chunk != 0 ? lh_m_event_of_chunk(request->chunk)
                                            : lh_m_event_of_name(m, request->name);
     const struct lh_m_event *e;
-    size_t cursor = 0;
+    struct lh_m_event_cursor cursor = {0};
 
     page->items = lh_alloc_array((size_t)page->limit + 1, sizeof *page->items);
     if (request->chunk != 0)
         add_renewals(m, request->chunk, page);
-    while ((e = lh_m_event_next(m, subject, &cursor)) != NULL && page->count < page->limit)
+    while ((e = lh_m_event_next(m, subject, &cursor)) != NULL && page->count < page->limit) {
         add(m, e, page);
+        if (page->full)
+            break;
+    }
     page->pointers = lh_alloc_array(page->count + 1, sizeof *page->pointers);
     for (size_t i = 0; i < page->count; i++)
         page->pointers[i] = &page->items[i];
     reply->events = page->pointers;
     reply->n_events = page->count;
-    reply->more = e != NULL || lh_m_events_forgotten(m);
+    reply->more = e != NULL || lh_m_events_forgotten(m, subject);
     reply->since_ms = ms_since(m, m->started_at);
     reply->unnoted = m->locks.unnoted;
 }

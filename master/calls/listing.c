@@ -51,18 +51,19 @@ void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest 
     uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     size_t prefix_size = strlen(request->prefix);
     Leasehold__FileInfo *items = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0, capacity = 0, bytes = 0;
     uint64_t ticket = lh_m_ticket(m, NULL);
     struct lh_m_file *f = first_listed(m, request);
 
     for (; f != NULL && strncmp(f->path, request->prefix, prefix_size) == 0;
          f = next_listed(request, f)) {
-        if (count == limit) {
+        LH_GROW(items, capacity, count + 1);
+        lh_m_trash_info(m, f, &items[count]);
+        if (count == limit || !lh_m_page_takes(m, &bytes, &items[count].base)) {
             reply.more = true;
             break;
         }
-        LH_GROW(items, capacity, count + 1);
-        lh_m_trash_info(m, f, &items[count++]);
+        count++;
         if (f->ticket > ticket)
             ticket = f->ticket;
     }
@@ -111,7 +112,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
     uint32_t limit = lh_m_page_size(request->limit, m->config.locate_default, m->config.locate_max);
     struct lh_m_chunk_view *views = lh_alloc_array(limit, sizeof *views);
     Leasehold__ChunkInfo **pointers = lh_alloc_array(limit, sizeof *pointers);
-    size_t count = 0;
+    size_t count = 0, bytes = 0;
     /* A chunk that is still being created is not there yet; it can only be the last. */
     size_t end = (size_t)info.chunks;
     for (size_t i = f->chunk_count == 0 ? 0 : chunk_at(f, request->offset); i < end; i++) {
@@ -121,6 +122,10 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
         }
         lh_m_chunk_view(m, lh_m_file_chunk(f, i), &views[count]);
         lh_m_chunk_view_capability(m, &views[count], LH_CAPABILITY_READ);
+        if (!lh_m_page_takes(m, &bytes, &views[count].info.base)) {
+            reply.more = true;
+            break;
+        }
         pointers[count] = &views[count].info;
         count++;
     }
@@ -172,18 +177,19 @@ void lh_m_list_leases(
     Leasehold__ListLeasesReply reply = LEASEHOLD__LIST_LEASES_REPLY__INIT;
     uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     Leasehold__Lease *items = NULL;
-    size_t count = 0, capacity = 0;
+    size_t count = 0, capacity = 0, bytes = 0;
     struct lh_m_chunk *c = NULL;
 
     if (request->after_chunk != UINT64_MAX)
         c = next_lease(m, request->after_chunk + 1, request->all);
     for (; c != NULL; c = next_lease(m, c->id + 1, request->all)) {
-        if (count == limit) {
+        LH_GROW(items, capacity, count + 1);
+        lease_view(m, c, &items[count]);
+        if (count == limit || !lh_m_page_takes(m, &bytes, &items[count].base)) {
             reply.more = true;
             break;
         }
-        LH_GROW(items, capacity, count + 1);
-        lease_view(m, c, &items[count++]);
+        count++;
     }
     Leasehold__Lease **pointers = lh_alloc_array(count + 1, sizeof *pointers);
     for (size_t i = 0; i < count; i++)

@@ -93,7 +93,7 @@ void lh_m_list_chunks(
 {
     Leasehold__ListChunksReply reply = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
     uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
-    size_t prefix_size = strlen(request->prefix), count = 0, passed = 0;
+    size_t prefix_size = strlen(request->prefix), count = 0, passed = 0, bytes = 0;
     char text[LH_TEXT_BYTES];
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);
     struct lh_m_chunk *c = NULL;
@@ -113,13 +113,19 @@ void lh_m_list_chunks(
             reply.more = true;
             break;
         }
-        reply.next = c->id;
         if (strncmp(c->file->path, request->prefix, prefix_size) != 0) {
+            reply.next = c->id;
             passed++;
             continue;
         }
         lh_m_chunk_state(m, c, &states[count]);
         lh_m_chunk_view_capability(m, &states[count].view, LH_CAPABILITY_READ);
+        if (!lh_m_page_takes(m, &bytes, &states[count].state.base)) {
+            lh_m_chunk_state_free(&states[count]);
+            reply.more = true;
+            break;
+        }
+        reply.next = c->id;
         pointers[count] = &states[count].state;
         count++;
     }

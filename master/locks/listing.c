@@ -7,9 +7,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-/* A reply has room for other fields beside what is counted here. */
-#define LISTED_ROOM (LH_WIRE_MESSAGE_BYTES_MAX - (128u << 10))
-
 /* One name, as it is listed. Owns its arrays and sentences; other texts are the tables'. */
 struct view {
     Leasehold__NameInfo info;
@@ -161,7 +158,7 @@ static void add_waiters(const struct lh_master *m, const struct lh_m_name *n, st
     }
 }
 
-static size_t view_name(struct lh_master *m, struct lh_m_name *n,
+static void view_name(struct lh_master *m, struct lh_m_name *n,
     const Leasehold__ListNamesRequest *request, struct view *v)
 {
     *v = (struct view){.most = request->exact ? m->config.list_default : m->config.names_shown};
@@ -181,7 +178,6 @@ static size_t view_name(struct lh_master *m, struct lh_m_name *n,
         say_lock(m, v);
     if (m->values_owner != NULL)
         m->values_owner->describe(m, n, &v->info, request->explain ? say_text : NULL, v);
-    return leasehold__name_info__get_packed_size(&v->info);
 }
 
 static void view_free(struct view *v)
@@ -217,8 +213,8 @@ static bool add_name(struct lh_master *m, struct listing *l, struct lh_m_name *n
     LH_GROW(l->views, l->capacity, l->count + 1);
     LH_GROW(l->seen, l->seen_capacity, l->seen_count + 1);
     l->seen[l->seen_count++] = n->number;
-    l->bytes += view_name(m, n, request, &l->views[l->count]) + 8;
-    if (l->bytes > LISTED_ROOM && l->count > 0) {
+    view_name(m, n, request, &l->views[l->count]);
+    if (!lh_m_page_takes(m, &l->bytes, &l->views[l->count].info.base)) {
         view_free(&l->views[l->count]);
         return false;
     }

@@ -381,8 +381,7 @@ void lh_m_list_sessions(
         if (p->over)
             continue;
         view(m, p, &items[count]);
-        bytes += leasehold__program_info__get_packed_size(&items[count]) + 8;
-        if (count == limit || bytes > LH_WIRE_MESSAGE_BYTES_MAX - 1024) {
+        if (count == limit || !lh_m_page_takes(m, &bytes, &items[count].base)) {
             reply.more = true;
             break;
         }

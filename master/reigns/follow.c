@@ -58,10 +58,7 @@ void lh_r_copy_take_head(struct lh_reigns *r, const void *data, size_t size,
 
 void lh_r_copy_put_head(struct lh_reigns *r, struct lh_r_bytes head, int64_t revision)
 {
-    LeaseholdStored__Head *said = lh_r_head_read(head.data, head.size);
-
-    LH_ASSERT(said != NULL); /* it was packed here */
-    take_head(r, head, said, revision);
+    take_head(r, head, lh_r_head_own(&head), revision);
 }
 
 /* ---- Pieces. */

@@ -102,14 +102,22 @@ struct lh_r_bytes lh_r_pack(const ProtobufCMessage *message)
     return b;
 }
 
+LeaseholdStored__Head *lh_r_head_own(const struct lh_r_bytes *bytes)
+{
+    LeaseholdStored__Head *head = leasehold_stored__head__unpack(NULL, bytes->size, bytes->data);
+
+    LH_ASSERT(head != NULL);
+    return head;
+}
+
 LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size)
 {
     LeaseholdStored__Head *head = leasehold_stored__head__unpack(NULL, size, data);
 
     if (head == NULL)
         return NULL;
-    bool sound = head->format != 0 && head->reign != 0 && head->reign <= UINT64_MAX / 2 &&
-                 head->number != 0 && head->number <= UINT64_MAX / 2 && head->reign_term_ns >= 1 &&
+    bool sound = head->format != 0 && head->reign != 0 && head->reign <= LH_R_NUMBER_MAX &&
+                 head->number != 0 && head->number <= LH_R_NUMBER_MAX && head->reign_term_ns >= 1 &&
                  head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
     if (!sound) {
         lh_r_head_free(head);

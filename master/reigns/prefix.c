@@ -68,7 +68,7 @@ void lh_r_prefix_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *rep
             op->response_range->n_kvs == 0 || !is_head(op->response_range->kvs[0]))
             continue;
         const ProtobufCBinaryData *key = &op->response_range->kvs[0]->key;
-        int outer = (int)(key->len - strlen(LH_R_HEAD));
+        int outer = key->len < strlen(LH_R_HEAD) ? 0 : (int)(key->len - strlen(LH_R_HEAD));
         lh_fx_log(r->fx, LH_ERROR,
             "the prefix \"%.150s\" is inside that of another cluster, \"%.*s\": give another one",
             r->config.prefix, outer > 150 ? 150 : outer, (const char *)key->data);

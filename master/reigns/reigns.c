@@ -163,6 +163,10 @@ void lh_r_begin_acting(struct lh_reigns *r)
         lh_r_move_begin(r);
         return;
     }
+    if (!lh_r_overlay_fits(r, &changes, &count)) {
+        lh_r_stop_with(r, LH_ERR_CORRUPT);
+        return;
+    }
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
         head->reign, r->config.id);
     lh_r_call_end(r, LH_R_WATCH);
@@ -171,12 +175,8 @@ void lh_r_begin_acting(struct lh_reigns *r)
     lh_r_enter(r, LH_REIGN_ACTING);
     lh_master_set_reign(r->master, head->reign);
     r->list_at = r->now; /* some may have come since it was read */
-    if (head->pieces > 0) {
-        /* The copy has taken them in already, so they can be read. */
-        if (!lh_r_pieces_read(r, head->pieces, &changes, &count))
-            LH_UNREACHABLE();
+    if (head->pieces > 0)
         lh_r_large_resume(r, changes, count);
-    }
     lh_r_records_know(r);
     lh_r_status_know(r);
 }

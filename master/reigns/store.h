@@ -81,6 +81,10 @@ bool lh_r_is_head(const uint8_t *name, size_t size);
 const uint8_t *lh_r_in_map(const uint8_t *name, size_t size, size_t *key_size);
 bool lh_r_is_piece(const uint8_t *name, size_t size, uint64_t *index);
 struct lh_r_bytes lh_r_pack(const ProtobufCMessage *message);
+/* Of reigns and of their writes, as they are read: a store with a higher one was damaged. */
+#define LH_R_NUMBER_MAX (UINT64_MAX / 2)
+/* One that was packed here, whatever the numbers that it goes on from. lh_r_head_free(). */
+LeaseholdStored__Head *lh_r_head_own(const struct lh_r_bytes *bytes);
 /* NULL: it makes no sense. To be freed with lh_r_head_free(). */
 LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size);
 void lh_r_head_free(LeaseholdStored__Head *head);
@@ -179,4 +183,7 @@ int lh_r_overlay_load(struct lh_reigns *r, const uint8_t *key, size_t key_size,
     const uint8_t *value, size_t value_size, char *text, size_t text_size);
 /* Behind the last one. */
 int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size);
+/* Is the copy fit for the reign that its head says? No master writes it otherwise; the operator was
+ * told. `changes`: of the pieces that the head names. */
+bool lh_r_overlay_fits(struct lh_reigns *r, struct lh_change **changes, size_t *count);
 void lh_r_overlay_clear(struct lh_r_overlay *o);

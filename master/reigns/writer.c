@@ -195,7 +195,7 @@ struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r)
 /* The copy has a later reign than that of the head that was put. */
 static bool another_has_begun(const struct lh_reigns *r, const struct lh_r_bytes *head)
 {
-    LeaseholdStored__Head *put = lh_r_head_read(head->data, head->size);
+    LeaseholdStored__Head *put = lh_r_head_own(head);
     bool is = r->copy.said != NULL && r->copy.said->reign > put->reign;
 
     lh_r_head_free(put);
@@ -301,7 +301,7 @@ static bool is_ours(const struct lh_reigns *r, const Etcdserverpb__KeyValue *hea
 
     if (LH_PLANTED("head-taken-for-its-own") && head != NULL) {
         LeaseholdStored__Head *a = lh_r_head_read(head->value.data, head->value.len);
-        LeaseholdStored__Head *b = lh_r_head_read(put->data, put->size);
+        LeaseholdStored__Head *b = lh_r_head_own(put);
         bool same = a != NULL && a->reign == b->reign && a->number == b->number;
         lh_r_head_free(a);
         lh_r_head_free(b);

@@ -65,19 +65,38 @@ uint64_t lh_m_event_of_name(const struct lh_master *m, const char *name)
     return (v[0] ^ v[1] ^ v[2] ^ v[3]) | OF_NAMES;
 }
 
+static size_t size_of(const struct lh_master *m, size_t ring)
+{
+    const size_t sizes[LH_M_RINGS] = {
+        m->config.events_max, m->config.events_locks_max, m->config.events_values_max};
+
+    return sizes[ring];
+}
+
+static size_t ring_of(const struct lh_m_event *event)
+{
+    if ((event->subject & OF_NAMES) == 0)
+        return LH_M_RING_CHUNKS;
+    return event->kind == LEASEHOLD__LEASE_EVENT_KIND__VALUE_CHANGED ||
+                   event->kind == LEASEHOLD__LEASE_EVENT_KIND__VALUE_REMOVED
+               ? LH_M_RING_VALUES
+               : LH_M_RING_LOCKS;
+}
+
 void lh_m_note(struct lh_master *m, const struct lh_m_event *event)
 {
-    struct lh_m_events *e = &m->events;
+    size_t ring = ring_of(event), size = size_of(m, ring);
+    struct lh_m_ring *r = &m->events.rings[ring];
 
-    if (e->items == NULL)
-        e->items = lh_alloc_array(m->config.events_max, sizeof *e->items);
-    struct lh_m_event *to = &e->items[e->next];
+    if (r->items == NULL)
+        r->items = lh_alloc_array(size, sizeof *r->items);
+    struct lh_m_event *to = &r->items[r->next];
     *to = *event;
     if (to->at.ns == 0)
         to->at = m->now;
-    e->count++;
-    if (++e->next == m->config.events_max)
-        e->next = 0;
+    r->count++;
+    if (++r->next == size)
+        r->next = 0;
 }
 
 bool lh_m_note_due(struct lh_master *m, struct lh_m_program *p)
@@ -153,29 +172,60 @@ const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event
 
 /* ---- */
 
-const struct lh_m_event *lh_m_event_next(
-    const struct lh_master *m, uint64_t subject, size_t *cursor)
+/* Rings that have events of the subject: from `first` on, below `end`. */
+static void rings_of(uint64_t subject, size_t *first, size_t *end)
 {
-    const struct lh_m_events *e = &m->events;
-    size_t size = m->config.events_max;
+    *first = (subject & OF_NAMES) == 0 ? LH_M_RING_CHUNKS : LH_M_RING_LOCKS;
+    *end = (subject & OF_NAMES) == 0 ? LH_M_RING_CHUNKS + 1 : LH_M_RINGS;
+}
 
-    while (*cursor < size && *cursor < e->count) {
-        size_t back = ++*cursor;
+static const struct lh_m_event *next_in(
+    const struct lh_m_ring *r, size_t size, uint64_t subject, size_t *back)
+{
+    while (*back < size && *back < r->count) {
+        size_t passed = ++*back;
         const struct lh_m_event *event =
-            &e->items[e->next >= back ? e->next - back : e->next + size - back];
+            &r->items[r->next >= passed ? r->next - passed : r->next + size - passed];
         if (event->subject == subject)
             return event;
     }
     return NULL;
 }
 
-bool lh_m_events_forgotten(const struct lh_master *m)
+const struct lh_m_event *lh_m_event_next(
+    const struct lh_master *m, uint64_t subject, struct lh_m_event_cursor *cursor)
 {
-    return m->events.count > m->config.events_max;
+    const struct lh_m_event **newest = NULL, *event;
+    size_t i, end;
+
+    for (rings_of(subject, &i, &end); i < end; i++) {
+        const struct lh_m_event **found = &cursor->found[i];
+        if (*found == NULL)
+            *found = next_in(&m->events.rings[i], size_of(m, i), subject, &cursor->back[i]);
+        /* What is deleted with a session comes behind the ends of its locks. */
+        if (*found != NULL && (newest == NULL || !lh_instant_before((*found)->at, (*newest)->at)))
+            newest = found;
+    }
+    if (newest == NULL)
+        return NULL;
+    event = *newest;
+    *newest = NULL;
+    return event;
+}
+
+bool lh_m_events_forgotten(const struct lh_master *m, uint64_t subject)
+{
+    size_t i, end;
+
+    for (rings_of(subject, &i, &end); i < end; i++)
+        if (m->events.rings[i].count > size_of(m, i))
+            return true;
+    return false;
 }
 
 void lh_m_events_deinit(struct lh_master *m)
 {
-    free(m->events.items);
+    for (size_t i = 0; i < LH_M_RINGS; i++)
+        free(m->events.rings[i].items);
     free(m->events.formers);
 }

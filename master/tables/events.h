@@ -1,13 +1,14 @@
 /* What lately became of leases: grants, recalls and ends, to be looked at (ListEvents). Nothing
  * depends on them, and a master that takes over has none of before.
  *
- * They are one ring in the order of time. Whoever lists walks all of it; so noting one is a line
- * that is written behind the last one, and nothing that is read. Programs take locks a million
- * times in a second, and a ring of that would have nothing but the last moment of the busiest: so
- * a session's requests for locks are noted up to a number in a second, each with all that becomes
- * of it, and those beyond are counted (lh_m_note_due()). A renewal is no event either, as holders
- * renew by the thousand: how many there were, and when the last one was, is noted when the lease
- * ends, or told when it is looked at. */
+ * Each kind of them has a ring of its own in the order of time: a session's end removes as many
+ * values as are attached to it, and the history of chunks and of locks stays. Whoever lists walks
+ * all of a ring; so noting one is a line that is written behind the last one, and nothing that is
+ * read. Programs take locks a million times in a second, and a ring of that would have nothing but
+ * the last moment of the busiest: so a session's requests for locks are noted up to a number in a
+ * second, each with all that becomes of it, and those beyond are counted (lh_m_note_due()). A
+ * renewal is no event either, as holders renew by the thousand: how many there were, and when the
+ * last one was, is noted when the lease ends, or told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"
@@ -35,10 +36,16 @@ struct lh_m_former {
     char title[LH_M_TITLE_BYTES]; /* cut to whole characters */
 };
 
+enum lh_m_event_ring { LH_M_RING_CHUNKS, LH_M_RING_LOCKS, LH_M_RING_VALUES, LH_M_RINGS };
+
+struct lh_m_ring {
+    struct lh_m_event *items; /* as many as the configuration says; NULL: nothing happened yet */
+    size_t next;              /* where the next one goes */
+    uint64_t count;           /* ever */
+};
+
 struct lh_m_events {
-    struct lh_m_event *items;    /* `events_max` of them; NULL: nothing happened yet */
-    size_t next;                 /* where the next one goes */
-    uint64_t count;              /* ever */
+    struct lh_m_ring rings[LH_M_RINGS];
     struct lh_m_former *formers; /* at (n - 1) % formers_max; NULL: there are none yet */
     uint64_t former_count;       /* ever */
 };
@@ -59,11 +66,16 @@ const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event
 /* For `left_ms`, until `end`. */
 uint32_t lh_m_event_left(const struct lh_master *m, struct lh_instant end);
 
-/* The subject's next older event; `*cursor` is 0 for the last one, and this function's. NULL: there
- * is none that is remembered. */
+/* Where in the events of a subject one is; zeros: before the last one. */
+struct lh_m_event_cursor {
+    size_t back[LH_M_RINGS];                    /* events that were passed */
+    const struct lh_m_event *found[LH_M_RINGS]; /* and not returned */
+};
+
+/* The subject's next older event. NULL: there is none that is remembered. */
 const struct lh_m_event *lh_m_event_next(
-    const struct lh_master *m, uint64_t subject, size_t *cursor);
-/* Were there events that are not remembered any more, of whatever subject? */
-bool lh_m_events_forgotten(const struct lh_master *m);
+    const struct lh_master *m, uint64_t subject, struct lh_m_event_cursor *cursor);
+/* Were there events that are not remembered any more, of a subject of this kind? */
+bool lh_m_events_forgotten(const struct lh_master *m, uint64_t subject);
 
 void lh_m_events_deinit(struct lh_master *m);

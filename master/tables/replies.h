@@ -9,6 +9,25 @@ static inline uint32_t lh_m_page_size(uint32_t asked, uint32_t preset, uint32_t 
     return asked == 0 ? preset : asked < max ? asked : max;
 }
 
+/* What an item takes of a page's bytes: what precedes it, too. */
+static inline size_t lh_m_page_cost(const ProtobufCMessage *item)
+{
+    return protobuf_c_message_get_packed_size(item) + 8;
+}
+
+/* Counts an item that is the next of a listing's page, which so far has `*bytes`. False: the page
+ * is full without it (`list_bytes`). The first one always fits. */
+static inline bool lh_m_page_takes(
+    const struct lh_master *m, size_t *bytes, const ProtobufCMessage *item)
+{
+    size_t size = lh_m_page_cost(item);
+
+    if (*bytes > 0 && *bytes + size > m->config.list_bytes)
+        return false;
+    *bytes += size;
+    return true;
+}
+
 /* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message);

@@ -191,6 +191,61 @@ static void thousands_of_attached_values_go_a_few_in_each_step(void **state)
     lh_master_check(w.m);
 }
 
+/* A session's end is as many events as it has values; what is kept of locks stays. */
+static void the_events_of_many_values_leave_those_of_locks(void **state)
+{
+    Leasehold__ListEventsRequest r = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+    char name[32];
+
+    (void)state;
+    w.config.events_max = w.config.events_locks_max = w.config.events_values_max = 8;
+    world_crash(&w);
+    both_up();
+    locks(&two, "/leader", false);
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "/servers/%d", i);
+        attach_value(&one, name, "here");
+    }
+    closes(&one);
+    value_is("/servers/39", NULL);
+    r.name = (char *)(uintptr_t) "/leader";
+    const Leasehold__ListEventsReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+    assert_int_equal(reply->n_events, 1);
+    assert_int_equal(reply->events[0]->kind, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED);
+    assert_true(reply->more); /* a change of its value may have been */
+    r.name = name;
+    reply = world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+    assert_int_equal(reply->n_events, 1); /* that it was put is forgotten */
+    assert_int_equal(reply->events[0]->kind, LEASEHOLD__LEASE_EVENT_KIND__VALUE_REMOVED);
+}
+
+/* What a name has of both kinds is told in the order of time. */
+static void events_of_a_lock_and_a_value_are_in_one_order(void **state)
+{
+    static const Leasehold__LeaseEventKind kinds[] = {LEASEHOLD__LEASE_EVENT_KIND__VALUE_REMOVED,
+        LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, LEASEHOLD__LEASE_EVENT_KIND__VALUE_CHANGED,
+        LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, LEASEHOLD__LEASE_EVENT_KIND__VALUE_CHANGED};
+    Leasehold__ListEventsRequest r = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+
+    (void)state;
+    both_up();
+    attach_value(&one, "/a", "1");
+    world_advance(&w, 1);
+    uint64_t token = locks(&one, "/a", false);
+    world_advance(&w, 1);
+    attach_value(&one, "/a", "2");
+    world_advance(&w, 1);
+    releases(&one, "/a", token);
+    closes(&one);
+    r.name = (char *)(uintptr_t) "/a";
+    const Leasehold__ListEventsReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+    assert_int_equal(reply->n_events, sizeof kinds / sizeof *kinds);
+    for (size_t i = 0; i < reply->n_events; i++)
+        assert_int_equal(reply->events[i]->kind, kinds[i]);
+}
+
 static void as_many_values_as_may_be_are_attached_to_a_session(void **state)
 {
     (void)state;
@@ -393,6 +448,8 @@ int main(void)
         STORY(attached_values_outlive_a_master_if_their_session_does),
         STORY(values_of_a_session_without_a_record_are_deleted_when_a_master_starts),
         STORY(thousands_of_attached_values_go_a_few_in_each_step),
+        STORY(the_events_of_many_values_leave_those_of_locks),
+        STORY(events_of_a_lock_and_a_value_are_in_one_order),
         STORY(as_many_values_as_may_be_are_attached_to_a_session),
         STORY(a_prefix_is_promised_with_heartbeats_and_a_change_waits_for_the_promise),
         STORY(nothing_is_promised_before_the_change_is_durable),

@@ -392,8 +392,11 @@ static void a_record_that_cannot_be_read_is_refused(void **state)
     (void)state;
     uint8_t key[17] = {'c', 1}, none[17] = {'c'};
     static const uint8_t wrong[] = {0xff, 0xff, 0xff};
+    /* The next call's would be 0. */
+    static const uint8_t last[] = {8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
 
     assert_int_equal(load_with(key, 17, NULL, 0), LH_OK);
+    assert_int_equal(load_with(key, 17, last, sizeof last), LH_ERR_CORRUPT);
     assert_int_equal(load_with(key, 16, NULL, 0), LH_ERR_CORRUPT);
     assert_int_equal(load_with(none, 17, NULL, 0), LH_ERR_CORRUPT);
     assert_int_equal(load_with(key, 17, wrong, sizeof wrong), LH_ERR_CORRUPT);

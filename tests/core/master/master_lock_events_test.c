@@ -200,6 +200,30 @@ static void a_thousand_events_in_one_answer(void **state)
     assert_true(reply->more);
 }
 
+/* Labels of holders have up to a KB. Rounds that became one item take the place of one. */
+static void an_answer_of_events_is_bounded_in_bytes(void **state)
+{
+    (void)state;
+    w.config.list_bytes = 600;
+    w.config.events_session = 2000;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    for (int i = 0; i < 60; i++) {
+        struct prog *p = i % 2 == 0 ? &one : &two;
+        releases(p, "/a", locks(p, "/a", false));
+        releases(&one, "/b", locks(&one, "/b", false));
+    }
+    const Leasehold__ListEventsReply *reply = events_of("/a");
+    assert_in_range(reply->n_events, 2, 20);
+    assert_true(leasehold__list_events_reply__get_packed_size(reply) <= 700);
+    assert_true(reply->more);
+    reply = events_of("/b");
+    assert_int_equal(reply->n_events, 2);
+    assert_int_equal(reply->events[1]->count, 59);
+    assert_false(reply->more);
+}
+
 /* Names whose digests were equal while the digest had no key: a reader of one found the other. */
 static void a_name_made_to_collide(void **state)
 {
@@ -237,6 +261,7 @@ int main(void)
         STORY(over_and_over_by_one_session),
         STORY(what_a_holder_repeats_is_noted_once),
         STORY(a_thousand_events_in_one_answer),
+        STORY(an_answer_of_events_is_bounded_in_bytes),
         STORY(a_name_made_to_collide),
         STORY(the_digest_of_names_depends_on_the_key),
     };

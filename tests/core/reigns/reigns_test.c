@@ -115,6 +115,57 @@ static void a_piece_of_an_absurd_index_is_none(void **state)
     world_end(&w);
 }
 
+/* ---- A store that was damaged. */
+
+/* No reign has a master term above its own: no master acts, or chunkservers would hear of both. */
+static void a_term_above_the_head_s_reign_that_a_watch_shows_is_refused(void **state)
+{
+    struct world w;
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0), next = world_head(7, 101, 1, 0);
+    uint8_t bytes[64];
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    record.format = LH_MASTER_FORMAT;
+    record.cluster_id = (char *)(uintptr_t) "c";
+    record.next_file = record.next_chunk = 1;
+    record.master_term = 9;
+    size_t size = leasehold_stored__master__pack(&record, bytes);
+    /* when: it was damaged, and somebody has put the head beside it */
+    world_events(&w,
+        (struct world_pair[]){
+            {"map/M", {size, bytes}, w.revision + 1}, {"head", next, w.revision + 1}},
+        2);
+    world_hears_nothing(&w, 2100, next, w.revision + 1);
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    /* then */
+    assert_true(w.stopped);
+    assert_int_equal(w.stop_error, LH_ERR_CORRUPT);
+    assert_non_null(strstr(w.said, "master term 9"));
+    free(head.data);
+    free(next.data);
+    world_end(&w);
+}
+
+/* The next one is more than others read, and still its own. */
+static void the_highest_reign_that_is_read_has_a_next_one(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(UINT64_MAX / 2, UINT64_MAX / 2, 1, 0);
+
+    (void)state;
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    world_hears_nothing(&w, 2100, head, w.revision);
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_int_equal(world_phase(&w), LH_REIGN_ACTING);
+    free(head.data);
+    world_end(&w);
+}
+
 static void an_etcd_of_another_major_version_is_refused(void **state)
 {
     struct world w;
@@ -437,6 +488,8 @@ int main(void)
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
+        cmocka_unit_test(a_term_above_the_head_s_reign_that_a_watch_shows_is_refused),
+        cmocka_unit_test(the_highest_reign_that_is_read_has_a_next_one),
         cmocka_unit_test(a_master_with_other_settings_than_the_active_one_ends),
         cmocka_unit_test(an_etcd_of_another_major_version_is_refused),
         cmocka_unit_test(a_successor_that_the_list_lacks_goes_first),
