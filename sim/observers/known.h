@@ -66,9 +66,9 @@ struct replica {
      * server's fault, only what it makes of it. */
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
-    bool header_damaged; /* and that befell its header */
-    /* A sync failed while its process died: nobody was told, and what the kernel calls clean may
-     * not be on the platter, until the file is another or the machine loses power. */
+    bool header_damaged; /* and its header was */
+    /* A sync failed while its process died, and nobody was told: what the kernel calls clean may
+     * not be on the platter, until the file is another or the power fails. */
     bool astray;
     bool sync_failed;         /* and the process that runs was told (FAIL-5) */
     bool missing;             /* its server has registered without it, and the master knows */
@@ -161,9 +161,7 @@ struct chunk {
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
     uint64_t kept;         /* then: the length that no such loss went below */
-    /* The master's log has it: for a seal that is to come, of that version at that length (FAIL-2a).
-     * Version 0: none. */
-    uint64_t loss_told_version, loss_told_length;
+    uint64_t loss_told_version, loss_told_length; /* FAIL-2a: by the log; 0: none */
     /* There was a moment without a good member, and not by loss of power alone. Rot behind the
      * length at which equality was confirmed last cannot be told from a torn tail
      * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is

@@ -121,8 +121,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         bool counts = !c->members[i].joining && !c->members[i].lost;
         full += counts;
         if (f == NULL) {
-            given_up +=
-                counts && lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
+            given_up += counts && lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
             continue;
         }
         if (f->length > longest && f->counted_at != UINT64_MAX)

@@ -22,7 +22,7 @@ struct lh_sim_file {
     bool on_platter;   /* its directory entry is */
     bool astray;       /* the platter may differ from the cache by more than the changes below */
     bool unwritten;    /* it was found so at a start, and its first user is to hear of it */
-    bool failed;       /* a sync has, and the process was told: set aside for the next one (FAIL-5) */
+    bool failed;       /* a sync has: it is not there for the next process (FAIL-5) */
     /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
      * what is about to change the cache parts the two first. */
     bool together;
