@@ -171,9 +171,9 @@ static void keep_verdict(struct lh_files *files, uint64_t id, int error)
     v->error = error;
 }
 
-/* It is read again by no process: the kernel has called its pages clean, and says so once. The name
- * that it gets outlives this process. After a loss of power the old one may be there again, and what
- * is read is what the disk has. */
+/* No process reads it again: the kernel has called its pages clean, and says so once. The name
+ * that it gets outlives this process. After a loss of power the old one may be there again, and
+ * what is read is what the disk has. */
 static void set_aside(struct lh_files *files, uint64_t id)
 {
     char name[LH_CHUNK_NAME_SIZE], aside[LH_ASIDE_NAME_SIZE];
