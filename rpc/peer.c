@@ -41,6 +41,16 @@ static void add_uri(struct names *names, const char *uri, size_t size)
     names->uri_size = size;
 }
 
+/* RFC 3986. Of other bytes gRPC makes something else than what the certificate has, so that a call
+ * and a request for the page would come from two. */
+static bool is_uri(const char *name, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (name[i] <= ' ' || name[i] > '~')
+            return false;
+    return true;
+}
+
 /* The name that is kept, compared and logged: all of it or nothing. */
 static bool choose(const struct names *names, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
@@ -55,6 +65,9 @@ static bool choose(const struct names *names, char identity[LH_LINK_IDENTITY_MAX
     if (size == 0 || size > LH_LINK_IDENTITY_MAX || memchr(name, 0, size) != NULL ||
         !lh_utf8_is_valid(name, size))
         return refuse(identity, "the name in the certificate is too long or is not UTF-8");
+    if (name == names->uri && !is_uri(name, size))
+        return refuse(
+            identity, "the certificate's URI " URI_PREFIX " has characters that no URI has");
     memcpy(identity, name, size);
     identity[size] = '\0';
     return true;

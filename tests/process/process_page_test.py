@@ -6,8 +6,10 @@ import concurrent.futures
 import http.client
 import json
 import os
+import shutil
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -249,6 +251,25 @@ class RightsTest(TlsTest):
         self.cluster.master.argv += [f"--roles={roles}", f"--http-listen=127.0.0.1:{self.port}"]
         self.cluster.start()
 
+    def issue_by_hand(self, uri):
+        """Of the cluster's authority, with a name that `leasehold certs` would not give."""
+        folder = os.path.join(self.folder, "by-hand")
+        os.makedirs(folder, exist_ok=True)
+        ca, key, cert = (os.path.join(where, name) for where, name in (
+            (self.certs.folder, "ca"), (folder, "key.pem"), (folder, "cert.pem")))
+        shutil.copy(f"{ca}.pem", folder)
+        request = subprocess.run(
+            ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-keyout", key],
+            check=True, capture_output=True).stdout
+        extensions = os.path.join(folder, "extensions")
+        with open(extensions, "w", encoding="utf-8") as file:
+            file.write(f"subjectAltName=URI:{uri}\nextendedKeyUsage=clientAuth\n")
+        subprocess.run(
+            ["openssl", "x509", "-req", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key.pem",
+             "-set_serial", "77", "-extfile", extensions, "-out", cert],
+            input=request, check=True, capture_output=True)
+        return folder
+
     def denied(self, path, *args, **kwargs):
         status, reply = self.get(path, *args, **kwargs)
         self.assertEqual((status, reply["error"]), (403, "PERMISSION"), (path, reply))
@@ -272,6 +293,16 @@ class RightsTest(TlsTest):
         # Another authority's, under the same name.
         other = Certs(os.path.join(self.folder, "other")).issue("reader/all")
         self.assertIn("was not signed", self.denied("/api/files", folder=other))
+
+    def test_a_name_that_is_no_uri_is_nobody(self):
+        self.start_with("")
+        for name in ("caf\u00e9", "a b"):
+            with self.subTest(name):
+                folder = self.issue_by_hand(f"leasehold://reader/{name}")
+                self.assertIn("characters that no URI has",
+                              self.denied("/api/files", folder=folder))
+                self.assertIn("characters that no URI has",
+                              self.refused(environment={"LEASEHOLD_TLS_DIR": folder}))
 
     def test_everybody_by_the_table(self):
         self.start_with("leasehold://none/page reader /logs/\n")
