@@ -17,7 +17,6 @@
 
 #define TIMEOUT_SECONDS 5u
 
-/* Certificates that are shown: the own one, and intermediate ones. */
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct lh_observe {

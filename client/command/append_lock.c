@@ -3,21 +3,21 @@
 #include "client/command/append.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define COMMAND  LH_APPEND_COMMAND
 #define CLOSE_MS 2000u
 
 static pthread_t main_thread;
-static volatile bool cancelled;
+static atomic_bool cancelled;
 
 /* Ends the input, as a signal of a user does: what was read is stored. A second signal would end
- * the process. */
+ * the process. Said first and signalled then: the main thread may be done at once, and asks. */
 static void end_input(void)
 {
-    if (!cancelled && lh_append_catches_signals)
+    if (!atomic_exchange(&cancelled, true) && lh_append_catches_signals)
         (void)pthread_kill(main_thread, SIGTERM);
-    cancelled = true;
 }
 
 static void on_recall(void *arg, const struct lh_lock *lock, bool is_cancelled, const char *why)

@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SECOND_LOOK_MS 500u  /* orders that were under way have arrived by then */
 #define STAT_MS        5000u /* a server that lives has answered by then */
@@ -385,13 +384,12 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
 void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_options *options,
     const struct lh_chunk_state *state, struct lh_fsck_report *report)
 {
-    struct timespec pause = {.tv_nsec = SECOND_LOOK_MS * 1000000L};
     struct lh_chunk_state_list now = {0};
 
     lh_fsck_chunk(cluster, options, state, report);
     if (!report->passing)
         return;
-    (void)nanosleep(&pause, NULL);
+    lh_command_pause(SECOND_LOOK_MS);
     if (lh_chunks(cluster, options->prefix, state->info.chunk - 1, 1, options->timeout_ms, &now) !=
         LH_OK)
         return; /* what was found stands */
