@@ -36,8 +36,9 @@ static bool verified(struct lh_sim_observers *o, struct chunk *c, uint32_t serve
 
 /* A chunk's members as they are now. */
 struct standing {
-    size_t left, sure, untruncated; /* usable; of these verified; of these not truncated */
-    size_t away;                    /* on a machine that never comes back, and nobody has said so */
+    size_t left;              /* usable */
+    size_t sure, untruncated; /* of these verified, and able to say so; of these not truncated */
+    size_t away;              /* on a machine that never comes back, and nobody has said so */
 };
 
 static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
@@ -46,8 +47,9 @@ static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
 
     for (size_t i = 0; i < c->member_count; i++) {
         uint32_t server = c->members[i].server;
-        bool sure = verified(o, c, server);
-        if (lh_sim_is_scrapped(o->servers[server]->node))
+        bool scrapped = lh_sim_is_scrapped(o->servers[server]->node);
+        bool sure = verified(o, c, server) && !scrapped;
+        if (scrapped)
             s.away += !lh_sim_is_decommissioned(o->cluster, server + 1);
         if (!usable(o, c, server))
             continue;

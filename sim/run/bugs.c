@@ -417,8 +417,8 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "story"},
     {"fsync-retried", "FAIL-5",
         "a failed sync is tried again, and succeeds without having written anything", "INV-4"},
-    {"lost-replica-comes-back", "FAIL-5",
-        "a restart clears the mark of a replica whose sync had failed", "INV-4"},
+    {"lost-replica-comes-back", "FAIL-4",
+        "a restart clears the mark of a replica in which rot was found", "INV-4"},
 
     /* Seals. */
     {"seal-reported-before-drained", "SEAL-1",
