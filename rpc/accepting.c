@@ -4,11 +4,14 @@
 #include "rpc/connections.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
 #define EXEMPTED_MAX 4
+/* A server listens at some addresses, each of IPv4 and of IPv6. */
+#define WATCHED_MAX 64
 
 /* Descriptors plus one; those behind the first 0 are none. */
 static _Atomic int exempted[EXEMPTED_MAX];
@@ -31,6 +34,72 @@ static bool is_exempted(int listener)
             return one != 0;
     }
     return false;
+}
+
+/* Listeners, and the epoll(7) sets that watch them for edges. */
+static struct {
+    pthread_mutex_t lock;
+    struct watched {
+        int set, listener;
+        bool used, left; /* left: accept failed, and connections may wait in its queue */
+        struct epoll_event event;
+    } each[WATCHED_MAX];
+} watched = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* With the lock held. Of that number: the one entry, or a free one; NULL: there is none. */
+static struct watched *watched_of(int listener)
+{
+    struct watched *free_one = NULL;
+
+    for (unsigned i = 0; i < WATCHED_MAX; i++) {
+        struct watched *w = &watched.each[i];
+        if (w->used && w->listener == listener)
+            return w;
+        if (!w->used && free_one == NULL)
+            free_one = w;
+    }
+    return free_one;
+}
+
+void lh_connections_watched(int set, int listener, const struct epoll_event *event)
+{
+    int listens = 0;
+    socklen_t size = sizeof listens;
+
+    if (getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0)
+        return;
+    pthread_mutex_lock(&watched.lock);
+    struct watched *w = watched_of(listener);
+    if (w != NULL)
+        *w = (struct watched){.set = set, .listener = listener, .used = true, .event = *event};
+    pthread_mutex_unlock(&watched.lock);
+}
+
+/* The next edge would come only with another connection, and a full queue takes none. */
+static void leave(int listener)
+{
+    pthread_mutex_lock(&watched.lock);
+    struct watched *w = watched_of(listener);
+    bool begins = w != NULL && w->used && !w->left;
+    if (begins)
+        w->left = true;
+    pthread_mutex_unlock(&watched.lock);
+    if (begins)
+        lh_connections_tend_soon();
+}
+
+void lh_connections_wake_listeners(void)
+{
+    pthread_mutex_lock(&watched.lock);
+    for (unsigned i = 0; i < WATCHED_MAX; i++) {
+        struct watched *w = &watched.each[i];
+        if (!w->left)
+            continue;
+        w->left = false;
+        if (epoll_ctl(w->set, EPOLL_CTL_MOD, w->listener, &w->event) != 0)
+            w->used = false; /* it was closed */
+    }
+    pthread_mutex_unlock(&watched.lock);
 }
 
 /* What accept(2) says of the other end, into the caller's. */
@@ -67,10 +136,14 @@ int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int),
         case ENFILE:
             if (lh_connections_turn_away(real, listener))
                 continue;
+            /* Another thread may have had the descriptor in reserve, which was free for a moment.
+             */
+            leave(listener);
             errno = EAGAIN;
             return -1;
         case ENOMEM:
         case ENOBUFS:
+            leave(listener);
             errno = EAGAIN;
             return -1;
         /* Of the connection, not of the listener. */

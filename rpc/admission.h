@@ -1,4 +1,4 @@
-/* What accepting.c asks of the table of connections. */
+/* What accepting.c and the table of connections ask of each other. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,3 +10,9 @@ bool lh_connections_admit(int fd, const struct sockaddr_storage *address);
 /* There are no descriptors: with the one in reserve the connection is taken and closed, so that it
  * does not wait for somebody who may never come. False: that does not help. */
 bool lh_connections_turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener);
+
+/* Calls lh_connections_wake_listeners() some milliseconds from now. */
+void lh_connections_tend_soon(void);
+
+/* Has those listeners come back to accept whose queue was left as it was. */
+void lh_connections_wake_listeners(void);

@@ -1,4 +1,5 @@
 /* What arrives over the connections (connections.h): when it is read, and what it is taken for. */
+#include "rpc/admission.h"
 #include "rpc/pacing.h"
 #include "rpc/table.h"
 
@@ -42,6 +43,18 @@ static bool end_pauses(void)
     return more;
 }
 
+/* Does what is due of what waits. */
+static bool tend(void)
+{
+    lh_connections_wake_listeners();
+    return end_pauses();
+}
+
+void lh_connections_tend_soon(void)
+{
+    (void)lh_pacing_begin(tend);
+}
+
 bool lh_connections_may_receive(int fd)
 {
     bool may = true;
@@ -59,7 +72,7 @@ bool lh_connections_may_receive(int fd)
             DL_DELETE(c->peer->connections, c); /* what waits for longest is woken first */
             DL_APPEND(c->peer->connections, c);
         } else if (!may && !c->paced) {
-            may = table.paced == 0 && !lh_pacing_begin(end_pauses);
+            may = table.paced == 0 && !lh_pacing_begin(tend);
             lh_connections_set_paced(c, !may);
             table.figures.paced += c->paced;
         }

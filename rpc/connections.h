@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -60,9 +61,13 @@ void lh_connections_figures(struct lh_connections_figures *figures);
 
 /* accept4(2), as gRPC's listener can bear it: it ends for good when accept fails with anything but
  * EAGAIN. So a connection that there is no room for is accepted and closed, and whatever else may
- * pass is EAGAIN; the next connection then brings the listener back here. `real` is libc's. */
+ * pass is EAGAIN; the listener is brought back here some milliseconds later. `real` is libc's. */
 int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
     struct sockaddr *address, socklen_t *size, int flags);
+
+/* An epoll(7) set was told to watch a descriptor. If that listens it is woken through this once
+ * accept4 has failed for want of something, since connections may wait behind that one. */
+void lh_connections_watched(int set, int fd, const struct epoll_event *event);
 
 /* Whether to read from a descriptor now. False: its peer begins more calls than it may; epoll(7)
  * will say again that there is something to read. */

@@ -1,10 +1,11 @@
-/* accept4(2) and recvmsg(2) of the two servers' programs, in front of libc's.
+/* accept4(2), recvmsg(2) and epoll_ctl(2) of the two servers' programs, in front of libc's.
  *
  * gRPC's listener (1.51) reads accept4's errors in a way that makes a server deaf: after EMFILE,
  * ENFILE, ENOMEM, ECONNABORTED and all others but EAGAIN and EINTR it gives up listening for the
  * rest of the process's life, without a word. Nor does it limit how many it accepts. And calls that
  * a peer opens only to cancel them are taken apart and put together inside gRPC faster than it
- * comes to tell us of any: they have to be seen before gRPC sees them (connections.c).
+ * comes to tell us of any: they have to be seen before gRPC sees them (connections.c). epoll_ctl
+ * shows which of gRPC's sets watches a listener, to wake it when accept4 can go on.
  *
  * What else there would be: an accept loop of our own with grpc_server_add_channel_from_fd(), which
  * in 1.51 takes no other than insecure credentials, so that it would have to go when connections
@@ -58,4 +59,16 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     if (n > 0 && !lh_connections_received(fd, message->msg_iov, message->msg_iovlen, (size_t)n))
         return 0;
     return n;
+}
+
+int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+    static void *_Atomic known;
+    int (*real)(int, int, int, struct epoll_event *);
+
+    *(void **)&real = next_one(&known, "epoll_ctl");
+    int error = real(set, op, fd, event);
+    if (error == 0 && op == EPOLL_CTL_ADD)
+        lh_connections_watched(set, fd, event);
+    return error;
 }
