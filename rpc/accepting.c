@@ -61,17 +61,24 @@ static struct watched *watched_of(int listener)
     return free_one;
 }
 
-void lh_connections_watched(int set, int listener, const struct epoll_event *event)
+static bool listens(int fd)
 {
-    int listens = 0;
-    socklen_t size = sizeof listens;
+    int yes = 0;
+    socklen_t size = sizeof yes;
 
-    if (getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0)
-        return;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes != 0;
+}
+
+void lh_connections_watched(int set, int fd, const struct epoll_event *event)
+{
+    bool is_one = listens(fd);
+
     pthread_mutex_lock(&watched.lock);
-    struct watched *w = watched_of(listener);
-    if (w != NULL)
-        *w = (struct watched){.set = set, .listener = listener, .used = true, .event = *event};
+    struct watched *w = watched_of(fd);
+    if (w != NULL && is_one)
+        *w = (struct watched){.set = set, .listener = fd, .used = true, .event = *event};
+    else if (w != NULL)
+        w->used = w->left = false; /* a listener was closed, and this has its number */
     pthread_mutex_unlock(&watched.lock);
 }
 
@@ -96,7 +103,7 @@ void lh_connections_wake_listeners(void)
         if (!w->left)
             continue;
         w->left = false;
-        if (epoll_ctl(w->set, EPOLL_CTL_MOD, w->listener, &w->event) != 0)
+        if (!listens(w->listener) || epoll_ctl(w->set, EPOLL_CTL_MOD, w->listener, &w->event) != 0)
             w->used = false; /* it was closed */
     }
     pthread_mutex_unlock(&watched.lock);

@@ -3,20 +3,32 @@
 #include "rpc/pacing.h"
 #include "rpc/table.h"
 
+#include <stdint.h>
 #include <utlist.h>
 
 #define SECOND_NS LH_CONNECTIONS_SECOND_NS
 #define table     lh_connections_table
+/* A connection that begins more calls than that in a second is read a little at a time: gRPC would
+ * take up to 4 MiB, with some hundred thousand of them, before anybody has looked. */
+#define CROWD       1000u
+#define CROWD_BYTES (UINT32_C(16) << 10)
 
 static struct lh_connection *of_fd(int fd)
 {
     return fd >= 0 && (size_t)fd < table.fd_capacity ? table.by_fd[fd] : NULL;
 }
 
-/* Whether there were several peers of late: one alone may take all there is. */
-static bool is_shared(uint64_t now)
+/* Whether others have calls, or sent something of late: one alone may take all there is. */
+static bool is_alone(const struct lh_peer *peer, uint64_t now)
 {
-    return now - table.mixed_ns < SECOND_NS;
+    unsigned others = table.calling - (atomic_load(&peer->calls) > 0);
+
+    return others == 0 && now - table.mixed_ns >= SECOND_NS;
+}
+
+static bool is_ahead(const struct lh_peer *peer, uint64_t now)
+{
+    return lh_peer_is_ahead(peer, is_alone(peer, now), now);
 }
 
 /* Lets those be read again whose peer may go on, those first that were not read for longest: gRPC
@@ -29,7 +41,7 @@ static bool end_pauses(void)
 
     pthread_mutex_lock(&table.lock);
     HASH_ITER(hh, table.peers.all, peer, next) {
-        if (peer->paced == 0 || (lh_peer_is_ahead(peer, now) && is_shared(now)))
+        if (peer->paced == 0 || is_ahead(peer, now))
             continue;
         for (c = peer->connections; c != NULL && peer->paced > 0; c = c->next) {
             if (c->paced) {
@@ -52,18 +64,21 @@ static bool tend(void)
 
 void lh_connections_tend_soon(void)
 {
+    pthread_mutex_lock(&table.lock);
     (void)lh_pacing_begin(tend);
+    pthread_mutex_unlock(&table.lock);
 }
 
-bool lh_connections_may_receive(int fd)
+size_t lh_connections_may_receive(int fd)
 {
+    size_t most = SIZE_MAX;
     bool may = true;
 
     pthread_mutex_lock(&table.lock);
     struct lh_connection *c = of_fd(fd);
     if (c != NULL && c->peer != NULL && !c->cut && table.config.peer_calls_rate != 0) {
         uint64_t now = lh_connections_now_ns();
-        may = !lh_peer_is_ahead(c->peer, now) || !is_shared(now);
+        may = !is_ahead(c->peer, now);
         if (!may && !lh_connections_alive(
                         c)) { /* the descriptor is another connection's by now, or it broke */
             lh_connections_forget(c);
@@ -76,9 +91,34 @@ bool lh_connections_may_receive(int fd)
             lh_connections_set_paced(c, !may);
             table.figures.paced += c->paced;
         }
+        if (c->crowded)
+            most = CROWD_BYTES;
     }
     pthread_mutex_unlock(&table.lock);
-    return may;
+    return may ? most : 0;
+}
+
+/* What was read of a connection, in the order of the calls that it begins and cancels. */
+static void take_frames(
+    struct lh_connection *c, const struct iovec *parts, size_t part_count, size_t size)
+{
+    unsigned rate = table.config.peer_calls_rate;
+    uint64_t now = lh_connections_now_ns();
+
+    if (now - c->second >= SECOND_NS) {
+        c->crowded = c->frames.begun > CROWD; /* in the last second that it was read from */
+        c->second = now;
+        c->frames.begun = c->frames.cancelled = 0;
+    }
+    unsigned before = c->frames.begun;
+    for (size_t i = 0; i < part_count && size > 0; i++) {
+        size_t n = parts[i].iov_len < size ? parts[i].iov_len : size;
+        lh_frames_take(&c->frames, parts[i].iov_base, n);
+        size -= n;
+    }
+    c->crowded = c->crowded || c->frames.begun > CROWD;
+    if (rate != 0 && c->peer != NULL && !c->frames.opaque)
+        lh_peer_sent(c->peer, c->frames.begun - before, rate, now);
 }
 
 bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size)
@@ -92,20 +132,10 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
         table.recent = c->peer;
         table.mixed_ns = lh_connections_now_ns();
     }
-    if (max == 0)
-        c = NULL;
     if (c != NULL && !c->frames.opaque) {
-        uint64_t now = lh_connections_now_ns();
-        if (now - c->second >= SECOND_NS) {
-            c->second = now;
-            c->frames.begun = c->frames.cancelled = 0;
-        }
-        for (size_t i = 0; i < part_count && size > 0; i++) {
-            size_t n = parts[i].iov_len < size ? parts[i].iov_len : size;
-            lh_frames_take(&c->frames, parts[i].iov_base, n);
-            size -= n;
-        }
-        if (c->frames.begun > max && c->frames.cancelled > max && lh_connections_alive(c)) {
+        take_frames(c, parts, part_count, size);
+        if (max != 0 && c->frames.begun > max && c->frames.cancelled > max &&
+            lh_connections_alive(c)) {
             table.figures.cut_cancelling++;
             lh_connections_cut(c);
             lh_connections_say("calls that are opened only to be cancelled", c->peer);

@@ -347,6 +347,19 @@ bool lh_connections_admit(int fd, const struct sockaddr_storage *address)
 
 /* ---- calls ---- */
 
+static void call_of_peer(struct lh_connection *c)
+{
+    unsigned rate = table.config.peer_calls_rate;
+
+    table.calling += atomic_fetch_add_explicit(&c->peer->calls, 1, memory_order_relaxed) == 0;
+    if (rate == 0)
+        return;
+    if (c->frames.opaque)
+        lh_peer_began(c->peer, 1, rate, c->used);
+    else
+        lh_peer_seen(c->peer, rate, c->used);
+}
+
 struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
 {
     struct lh_connection *c = NULL;
@@ -360,11 +373,8 @@ struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
     if (c != NULL) {
         c->calls++;
         c->used = lh_connections_now_ns();
-        if (c->peer != NULL) {
-            atomic_fetch_add_explicit(&c->peer->calls, 1, memory_order_relaxed);
-            if (table.config.peer_calls_rate != 0)
-                lh_peer_began(c->peer, 1, table.config.peer_calls_rate, c->used);
-        }
+        if (c->peer != NULL)
+            call_of_peer(c);
         *is_cut = c->cut;
     }
     pthread_mutex_unlock(&table.lock);
@@ -379,7 +389,7 @@ void lh_connections_call_ended(struct lh_connection *c)
     c->calls--;
     c->used = lh_connections_now_ns();
     if (c->peer != NULL)
-        atomic_fetch_sub_explicit(&c->peer->calls, 1, memory_order_relaxed);
+        table.calling -= atomic_fetch_sub_explicit(&c->peer->calls, 1, memory_order_relaxed) == 1;
     if (!c->listed && c->calls == 0)
         dispose(c);
     pthread_mutex_unlock(&table.lock);

@@ -69,9 +69,9 @@ int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int),
  * accept4 has failed for want of something, since connections may wait behind that one. */
 void lh_connections_watched(int set, int fd, const struct epoll_event *event);
 
-/* Whether to read from a descriptor now. False: its peer begins more calls than it may; epoll(7)
- * will say again that there is something to read. */
-bool lh_connections_may_receive(int fd);
+/* How many bytes to read from a descriptor now, at most. 0: its peer begins more calls than it may;
+ * epoll(7) will say again that there is something to read. */
+size_t lh_connections_may_receive(int fd);
 
 /* What was read from a descriptor: `size` bytes in `parts`. It is looked at as HTTP/2, if that is
  * how the connection began, for calls that are opened and cancelled: who does nothing else keeps

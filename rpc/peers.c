@@ -9,9 +9,12 @@
 #include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
-/* Calls of so long may come at once, and cost no more than so long of waiting. */
+/* Calls of so long may come at once, and cost no more than so long of waiting: less than a
+ * connection that is not read from takes to be called dead. */
 #define AHEAD_NS     (SECOND_NS / 100)
-#define AHEAD_MAX_NS (SECOND_NS / 2)
+#define AHEAD_MAX_NS (2 * SECOND_NS)
+/* Calls of so long may be on their way through gRPC. */
+#define UNSEEN_NS (SECOND_NS / 2)
 
 static void map_ipv4(struct lh_end *end, const struct in_addr *ip)
 {
@@ -87,7 +90,8 @@ static bool is_ipv4(const uint8_t ip[16])
 
 static void drop(struct lh_peers *peers, struct lh_peer *peer, uint64_t now_ns)
 {
-    if (peer->users > 0 || peer->due_ns > now_ns || peer->calls_due_ns > now_ns)
+    if (peer->users > 0 || peer->due_ns > now_ns || peer->calls_due_ns > now_ns ||
+        peer->unseen_due_ns > now_ns)
         return;
     HASH_DEL(peers->all, peer);
     free(peer);
@@ -143,12 +147,28 @@ bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, uint64_t now_ns)
     return true;
 }
 
+static uint64_t later(uint64_t due_ns, uint64_t by_ns, uint64_t now_ns)
+{
+    uint64_t due = (due_ns > now_ns ? due_ns : now_ns) + by_ns;
+
+    return due < now_ns + AHEAD_MAX_NS ? due : now_ns + AHEAD_MAX_NS;
+}
+
 void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns)
 {
-    uint64_t due = peer->calls_due_ns > now_ns ? peer->calls_due_ns : now_ns;
+    peer->calls_due_ns = later(peer->calls_due_ns, SECOND_NS / rate * calls, now_ns);
+}
 
-    due += SECOND_NS / rate * calls;
-    peer->calls_due_ns = due < now_ns + AHEAD_MAX_NS ? due : now_ns + AHEAD_MAX_NS;
+void lh_peer_sent(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns)
+{
+    lh_peer_began(peer, calls, rate, now_ns);
+    peer->unseen_due_ns = later(peer->unseen_due_ns, SECOND_NS / rate * calls, now_ns);
+}
+
+void lh_peer_seen(struct lh_peer *peer, unsigned rate, uint64_t now_ns)
+{
+    if (peer->unseen_due_ns > now_ns)
+        peer->unseen_due_ns -= SECOND_NS / rate;
 }
 
 bool lh_peer_is_busy(const struct lh_peer *peer, uint64_t now_ns)
@@ -156,9 +176,10 @@ bool lh_peer_is_busy(const struct lh_peer *peer, uint64_t now_ns)
     return peer->calls_due_ns > now_ns;
 }
 
-bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns)
+bool lh_peer_is_ahead(const struct lh_peer *peer, bool alone, uint64_t now_ns)
 {
-    return peer->calls_due_ns > now_ns + AHEAD_NS;
+    return (!alone && peer->calls_due_ns > now_ns + AHEAD_NS) ||
+           peer->unseen_due_ns > now_ns + UNSEEN_NS;
 }
 
 void lh_peer_print(const struct lh_peer *peer, char text[LH_PEER_TEXT_BYTES])

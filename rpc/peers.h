@@ -34,8 +34,9 @@ struct lh_peer {
     unsigned paced;      /* of these, not read from for the moment */
     struct lh_connection *connections;
     uint64_t swept;
-    /* When all the connections that it began would have been due at their rate, and its calls. */
-    uint64_t due_ns, calls_due_ns;
+    /* When all the connections that it began would have been due at their rate, its calls, and
+     * those of them that gRPC has said nothing of. */
+    uint64_t due_ns, calls_due_ns, unseen_due_ns;
     _Atomic unsigned calls;
     _Atomic uint64_t unsent; /* bytes of replies */
     UT_hash_handle hh;
@@ -57,9 +58,14 @@ bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, uint64_t now_ns);
 
 /* It began so many calls, of `rate` a second. */
 void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns);
-/* Whether it is ahead of that rate at all, and by more than a moment. */
+/* It began them by what was read from it, and gRPC has still to say so, with _seen() for each. Some
+ * calls gRPC refuses without a word. */
+void lh_peer_sent(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns);
+void lh_peer_seen(struct lh_peer *peer, unsigned rate, uint64_t now_ns);
+/* Whether it is ahead of that rate at all, and by more than a moment. That one counts for one that
+ * is alone only as far as gRPC has not come to its calls. */
 bool lh_peer_is_busy(const struct lh_peer *peer, uint64_t now_ns);
-bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns);
+bool lh_peer_is_ahead(const struct lh_peer *peer, bool alone, uint64_t now_ns);
 
 #define LH_PEER_TEXT_BYTES 64
 void lh_peer_print(const struct lh_peer *peer, char text[LH_PEER_TEXT_BYTES]);

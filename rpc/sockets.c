@@ -19,6 +19,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 /* libc's function of that name, or the next one before it. */
@@ -45,17 +46,39 @@ int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict
     return lh_connections_accept(real, listener, address, size, flags);
 }
 
+/* At most so many bytes, to where the message's first part is. */
+static ssize_t receive_some(ssize_t (*real)(int, struct msghdr *, int), int fd,
+    struct msghdr *message, int flags, size_t most)
+{
+    struct iovec *parts = message->msg_iov, first;
+    size_t count = message->msg_iovlen;
+
+    if (count == 0)
+        return real(fd, message, flags);
+    first = parts[0];
+    if (first.iov_len > most)
+        first.iov_len = most;
+    message->msg_iov = &first;
+    message->msg_iovlen = 1;
+    ssize_t n = real(fd, message, flags);
+    message->msg_iov = parts;
+    message->msg_iovlen = count;
+    return n;
+}
+
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     static void *_Atomic known;
     ssize_t (*real)(int, struct msghdr *, int);
 
     *(void **)&real = next_one(&known, "recvmsg");
-    if (!lh_connections_may_receive(fd)) {
+    size_t most = lh_connections_may_receive(fd);
+    if (most == 0) {
         errno = EAGAIN;
         return -1;
     }
-    ssize_t n = real(fd, message, flags);
+    ssize_t n =
+        most == SIZE_MAX ? real(fd, message, flags) : receive_some(real, fd, message, flags, most);
     if (n > 0 && !lh_connections_received(fd, message->msg_iov, message->msg_iovlen, (size_t)n))
         return 0;
     return n;

@@ -19,6 +19,7 @@ struct lh_connection {
     struct lh_peer *peer;              /* of named ones */
     struct lh_connection *prev, *next; /* the peer's, while listed */
     bool listed, cut, paced;
+    bool crowded; /* it begins many calls a second */
     int fd;
     unsigned calls;
     uint64_t used;           /* when the last call began or ended, or when it was accepted */
@@ -37,6 +38,7 @@ struct lh_connections_table {
     struct lh_peers peers;
     const void *recent; /* the peer that sent something last; only compared */
     uint64_t mixed_ns;  /* when another one had before */
+    unsigned calling;   /* peers with calls */
     unsigned paced;     /* connections */
     int spare;          /* -1: none */
     uint64_t swept, logged;

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -54,6 +55,47 @@ class Flood:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+class Nameless:
+    """Connections from FLOODER that begin calls without a path, of 11 bytes each: gRPC refuses them
+    by itself, and tells the server of none."""
+
+    FRAMES = 2000
+
+    def __init__(self, node, connections=2):
+        self.over = threading.Event()
+        self.begun = 0
+        host, port = node.address.rsplit(":", 1)
+        self.sockets = [socket.create_connection((host, int(port)), source_address=(FLOODER, 0))
+                        for _ in range(connections)]
+        self.threads = [threading.Thread(target=self.send, args=(s,)) for s in self.sockets]
+        for thread in self.threads:
+            thread.start()
+
+    def send(self, connection):
+        connection.settimeout(0.2)
+        data = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+        stream = 1
+        with contextlib.suppress(OSError):
+            while not self.over.is_set():
+                while data:
+                    with contextlib.suppress(TimeoutError):
+                        data = data[connection.send(data):]
+                    if self.over.is_set():
+                        return
+                # END_STREAM and END_HEADERS; :method GET, :scheme http
+                data = b"".join(b"\0\0\2\1\5" + (stream + 2 * i).to_bytes(4, "big") + b"\x82\x86"
+                                for i in range(self.FRAMES))
+                stream += 2 * self.FRAMES
+                self.begun += self.FRAMES
+
+    def finish(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        for connection in self.sockets:
+            connection.close()
 
 
 class Flooded(ClusterTest):
@@ -105,6 +147,19 @@ class FloodTest(Flooded):
             self.assertGreater(counts["answered"], 1000, "it is read more slowly, not cut")
             self.assertEqual(counts["closed"], 0)
             self.assertLess(resident_mib(node), 200)
+        self.assert_well()
+
+    def test_calls_that_never_become_any_are_paced(self):
+        self.start()
+        for node in self.both:
+            before = resident_mib(node)
+            flood = Nameless(node)
+            self.addCleanup(flood.finish)
+            self.await_figure(node, "leasehold_peer_connections_paced_total")
+            self.await_progress(500)
+            self.cluster.command("ls", "/")
+            flood.finish()
+            self.assertLess(resident_mib(node), before + 300, f"after {flood.begun}")
         self.assert_well()
 
     def test_connections_of_one_address(self):

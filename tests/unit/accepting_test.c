@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <arpa/inet.h>
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define PEER_RATE 5u
@@ -107,6 +109,44 @@ static void a_connection_that_broke_in_the_queue_is_closed_and_not_handed_on(voi
     close(honest);
 }
 
+static bool is_short_of_descriptors;
+
+static int accept_with_luck(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    if (!is_short_of_descriptors)
+        return accept4(fd, address, size, flags);
+    errno = EMFILE;
+    return -1;
+}
+
+/* The edge came with the connection. Nobody else comes, and the listener is woken all the same. */
+static void a_connection_that_nobody_could_take_is_taken_later(void **state)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = 77}, found = {0};
+    int set = epoll_create1(EPOLL_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, listener, &event), 0);
+    lh_connections_watched(set, listener, &event);
+    int honest = connect_from(4);
+    assert_int_equal(epoll_wait(set, &found, 1, 10000), 1);
+    is_short_of_descriptors = true;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            lh_connections_accept(accept_with_luck, listener, NULL, NULL, SOCK_CLOEXEC), -1);
+        assert_int_equal(errno, EAGAIN);
+        found.data.u64 = 0;
+        assert_int_equal(epoll_wait(set, &found, 1, 10000), 1);
+        assert_int_equal(found.data.u64, 77);
+    }
+    is_short_of_descriptors = false;
+    int fd = lh_connections_accept(accept_with_luck, listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+    close(honest);
+    close(set);
+}
+
 static void connections_beyond_a_peer_s_rate_are_closed_and_others_come_in(void **state)
 {
     struct lh_connections_figures before = figures();
@@ -165,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_broke_in_the_queue_is_closed_and_not_handed_on),
+        cmocka_unit_test(a_connection_that_nobody_could_take_is_taken_later),
         cmocka_unit_test(connections_beyond_a_peer_s_rate_are_closed_and_others_come_in),
         cmocka_unit_test(closed_connections_are_forgotten),
     };

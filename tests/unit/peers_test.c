@@ -92,16 +92,45 @@ static void calls_are_ahead_of_their_rate_for_a_while(void **state)
 
     (void)state;
     lh_peer_began(peer, 10, 1000, SECOND_NS);
-    assert_false(lh_peer_is_ahead(peer, SECOND_NS));
+    assert_false(lh_peer_is_ahead(peer, false, SECOND_NS));
     lh_peer_began(peer, 90, 1000, SECOND_NS);
-    assert_true(lh_peer_is_ahead(peer, SECOND_NS));
-    assert_true(lh_peer_is_ahead(peer, SECOND_NS + SECOND_NS / 20));
-    assert_false(lh_peer_is_ahead(peer, SECOND_NS + SECOND_NS / 10));
-    /* However many there were, not for longer than half a second. */
+    assert_true(lh_peer_is_ahead(peer, false, SECOND_NS));
+    assert_false(lh_peer_is_ahead(peer, true, SECOND_NS));
+    assert_true(lh_peer_is_ahead(peer, false, SECOND_NS + SECOND_NS / 20));
+    assert_false(lh_peer_is_ahead(peer, false, SECOND_NS + SECOND_NS / 10));
+    /* However many there were, not for longer than two seconds. */
     lh_peer_began(peer, 1000000, 1000, 2 * SECOND_NS);
-    assert_true(lh_peer_is_ahead(peer, 2 * SECOND_NS + SECOND_NS / 4));
-    assert_false(lh_peer_is_ahead(peer, 2 * SECOND_NS + SECOND_NS / 2));
+    assert_true(lh_peer_is_ahead(peer, false, 2 * SECOND_NS + 2 * SECOND_NS - SECOND_NS / 10));
+    assert_false(lh_peer_is_ahead(peer, false, 2 * SECOND_NS + 2 * SECOND_NS));
     lh_peer_give(&peers, peer, 60 * SECOND_NS);
+}
+
+static void calls_that_become_none_are_ahead_even_of_one_that_is_alone(void **state)
+{
+    struct lh_peers peers = {0};
+    struct lh_end end = end_of("ipv4:10.0.0.1:1");
+    struct lh_peer *peer = lh_peer_take(&peers, end.ip, SECOND_NS);
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        lh_peer_sent(peer, 100, 1000, SECOND_NS);
+        for (int k = 0; k < 100; k++)
+            lh_peer_seen(peer, 1000, SECOND_NS);
+        assert_false(lh_peer_is_ahead(peer, true, SECOND_NS));
+    }
+    lh_peer_sent(peer, 400, 1000, SECOND_NS);
+    assert_false(lh_peer_is_ahead(peer, true, SECOND_NS));
+    lh_peer_sent(peer, 400, 1000, SECOND_NS);
+    assert_true(lh_peer_is_ahead(peer, true, SECOND_NS));
+    lh_peer_seen(peer, 1000, SECOND_NS);
+    assert_true(lh_peer_is_ahead(peer, true, SECOND_NS));
+    assert_false(lh_peer_is_ahead(peer, true, SECOND_NS + SECOND_NS / 2));
+    /* It is remembered for as long as that, too. */
+    lh_peer_give(&peers, peer, SECOND_NS);
+    assert_ptr_equal(peers.all, peer);
+    assert_ptr_equal(lh_peer_take(&peers, end.ip, SECOND_NS), peer);
+    lh_peer_give(&peers, peer, 60 * SECOND_NS);
+    assert_null(peers.all);
 }
 
 static void frames_are_counted_however_they_are_cut(void **state)
@@ -134,6 +163,7 @@ int main(void)
         cmocka_unit_test(what_is_no_address_is_nobody),
         cmocka_unit_test(connections_begin_at_a_rate),
         cmocka_unit_test(calls_are_ahead_of_their_rate_for_a_while),
+        cmocka_unit_test(calls_that_become_none_are_ahead_even_of_one_that_is_alone),
         cmocka_unit_test(frames_are_counted_however_they_are_cut),
     };
 
