@@ -277,12 +277,19 @@ static int run(struct node *node)
             "/proc/sys/kernel/random/boot_id has no boot id; is /proc mounted?");
         return LH_SERVER_SYSTEM;
     }
-    error = lh_disk_list(node->disk, &chunks, &config.chunk_count);
+    uint64_t aside, aside_bytes;
+    error = lh_disk_list(node->disk, &chunks, &config.chunk_count, &aside, &aside_bytes);
     if (error != LH_OK) {
         lh_log(LH_ERROR, COMPONENT, "cannot list the chunks in %s: %s", o->data_dir,
             lh_error_text(error));
         return lh_server_exit_code(error);
     }
+    if (aside > 0)
+        lh_log(LH_WARN, COMPONENT,
+            "%s/chunks has %" PRIu64 " files that could not be written whole (*.chunk.failed, "
+            "%" PRIu64 " bytes of the disk): nothing reads them; check the disk, and delete them "
+            "when `leasehold fsck` misses nothing",
+            o->data_dir, aside, aside_bytes);
     config.chunks = chunks;
     measure_space(node, &config.capacity_bytes, &config.free_bytes);
     node->core = lh_chunkserver_create(&config);

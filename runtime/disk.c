@@ -399,9 +399,15 @@ void lh_disk_destroy(struct lh_disk *disk)
     free(disk);
 }
 
-int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count)
+int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count, uint64_t *aside,
+    uint64_t *aside_bytes)
 {
-    return lh_files_list(disk->files, ids, count);
+    struct lh_files_aside found = {0};
+    int error = lh_files_list(disk->files, ids, count, &found);
+
+    *aside = found.count;
+    *aside_bytes = found.bytes;
+    return error;
 }
 
 int lh_disk_space(const struct lh_disk *disk, uint64_t *capacity, uint64_t *available)

@@ -80,9 +80,11 @@ LH_MUST_USE bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io);
 /* Returns when nothing is under way any more. */
 void lh_disk_drain(struct lh_disk *disk);
 
-/* The ids of all chunk files, ascending, in a malloc'd array. Other names in the directory are
- * ignored. */
-LH_MUST_USE int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count);
+/* The ids of all chunk files, ascending, in a malloc'd array; and how many files were set aside
+ * because they could not be written whole, with the bytes that they take (FAIL-5). Other names in
+ * the directory are ignored. */
+LH_MUST_USE int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count,
+    uint64_t *aside, uint64_t *aside_bytes);
 
 /* Bytes that the file system has, and has free for us. */
 LH_MUST_USE int lh_disk_space(const struct lh_disk *disk, uint64_t *capacity, uint64_t *available);

@@ -126,7 +126,8 @@ int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
         close(fd);
         return lh_error_from_errno(e);
     }
-
+    /* One of that number that was set aside has gone on under its other name. */
+    lh_files_forget(files, id);
     lh_files_enter_made(files, id, fd);
     return LH_OK;
 }
@@ -205,8 +206,21 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int lh_files_list(const struct lh_files *files, uint64_t **ids, size_t *count)
+static bool is_set_aside(const char *name)
 {
+    char again[LH_ASIDE_NAME_SIZE];
+    uint64_t id;
+
+    if (sscanf(name, "%16" SCNx64, &id) != 1)
+        return false;
+    lh_files_aside_name(id, again);
+    return strcmp(name, again) == 0;
+}
+
+int lh_files_list(
+    const struct lh_files *files, uint64_t **ids, size_t *count, struct lh_files_aside *aside)
+{
+    struct stat s;
     size_t capacity = 0;
     int fd = openat(files->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -219,9 +233,15 @@ int lh_files_list(const struct lh_files *files, uint64_t **ids, size_t *count)
     }
     *ids = NULL;
     *count = 0;
+    *aside = (struct lh_files_aside){0};
     errno = 0;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
         uint64_t id;
+        if (is_set_aside(e->d_name) && fstatat(files->directory, e->d_name, &s, 0) == 0) {
+            aside->count++;
+            aside->bytes += (uint64_t)s.st_blocks * 512;
+        }
+        errno = 0;
         if (!id_of(e->d_name, &id))
             continue;
         LH_GROW(*ids, capacity, *count + 1);

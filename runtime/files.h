@@ -71,6 +71,13 @@ int lh_files_sync_error(int system_errno);
  * for good: the kernel reports an error once and then calls the pages clean (FAIL-5). */
 LH_MUST_USE int lh_files_sync_directory(struct lh_files *files);
 
-LH_MUST_USE int lh_files_list(const struct lh_files *files, uint64_t **ids, size_t *count);
+/* Files whose sync failed, and what they take of the disk. */
+struct lh_files_aside {
+    uint64_t count, bytes;
+};
+
+/* The files there are, by number, and how many were set aside. The caller frees `*ids`. */
+LH_MUST_USE int lh_files_list(
+    const struct lh_files *files, uint64_t **ids, size_t *count, struct lh_files_aside *aside);
 LH_MUST_USE int lh_files_space(
     const struct lh_files *files, uint64_t *capacity, uint64_t *available);

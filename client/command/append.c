@@ -13,7 +13,7 @@
 #define EXPLAIN_MS     1000u
 
 volatile sig_atomic_t lh_append_interrupted;
-volatile bool lh_append_catches_signals;
+atomic_bool lh_append_catches_signals;
 
 static void on_signal(int signal_number)
 {

@@ -4,6 +4,7 @@
 #include "client/command/command.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #define LH_APPEND_COMMAND     "append"
@@ -53,7 +54,7 @@ struct lh_append_work {
 /* The first SIGINT or SIGTERM ends the input, so that what was read is stored and reported; a
  * second one ends the process. 0: none came. */
 extern volatile sig_atomic_t lh_append_interrupted;
-extern volatile bool lh_append_catches_signals;
+extern atomic_bool lh_append_catches_signals;
 
 /* Now and then; says also that nothing is stored. */
 void lh_append_show_progress(struct lh_append_work *a);

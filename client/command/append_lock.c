@@ -16,7 +16,8 @@ static atomic_bool cancelled;
  * the process. Said first and signalled then: the main thread may be done at once, and asks. */
 static void end_input(void)
 {
-    if (!atomic_exchange(&cancelled, true) && lh_append_catches_signals)
+    if (!atomic_exchange(&cancelled, true) && lh_append_catches_signals &&
+        lh_append_interrupted == 0)
         (void)pthread_kill(main_thread, SIGTERM);
 }
 

@@ -393,9 +393,14 @@ void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_option
     if (lh_chunks(cluster, options->prefix, state->info.chunk - 1, 1, options->timeout_ms, &now) !=
         LH_OK)
         return; /* what was found stands */
+    bool listed = now.count == 1 && now.chunks[0].info.chunk == state->info.chunk;
+    if (!listed && options->prefix != NULL && options->prefix[0] != '\0') {
+        lh_chunk_state_list_deinit(&now);
+        return; /* its file has another name now, and what was found stands */
+    }
     struct lh_fsck_report first = *report;
     *report = (struct lh_fsck_report){0};
-    if (now.count == 1 && now.chunks[0].info.chunk == state->info.chunk)
+    if (listed)
         lh_fsck_chunk(cluster, options, &now.chunks[0], report);
     note_silent(options->silent, &first, report);
     report->replicas_asked = first.replicas_asked;

@@ -84,17 +84,23 @@ void lh_r_overlay_clear(struct lh_r_overlay *o)
     *o = (struct lh_r_overlay){0};
 }
 
+bool lh_r_term_fits(struct lh_reigns *r)
+{
+    const LeaseholdStored__Head *head = r->copy.said;
+
+    if (head == NULL || lh_master_term(r->master) <= head->reign)
+        return true;
+    lh_fx_log(r->fx, LH_ERROR,
+        "the store in etcd (%s) has the master term %" PRIu64 ", and its head is of reign "
+        "%" PRIu64 ": it was damaged; restore it from a backup",
+        r->config.prefix, lh_master_term(r->master), head->reign);
+    return false;
+}
+
 bool lh_r_overlay_fits(struct lh_reigns *r, struct lh_change **changes, size_t *count)
 {
     const LeaseholdStored__Head *head = r->copy.said;
 
-    if (lh_master_term(r->master) > head->reign) {
-        lh_fx_log(r->fx, LH_ERROR,
-            "the store in etcd (%s) has the master term %" PRIu64 ", and its head is of reign "
-            "%" PRIu64 ": it was damaged; restore it from a backup",
-            r->config.prefix, lh_master_term(r->master), head->reign);
-        return false;
-    }
     if (head->pieces > 0 && !lh_r_pieces_read(r, head->pieces, changes, count)) {
         lh_fx_log(r->fx, LH_ERROR,
             "a part of a commit in etcd (%s) is missing; restore the store from a backup",

@@ -176,6 +176,10 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
 
 /* ---- overlay.c: loading what is not in place */
 
+/* Whether no term in the store is above the reign of its head, which no master writes. False:
+ * that was said. */
+bool lh_r_term_fits(struct lh_reigns *r);
+
 /* All pieces are there. False: one is missing. */
 bool lh_r_overlay_begin(struct lh_reigns *r);
 /* A pair of the map, in the order of keys; as lh_master_load(). */

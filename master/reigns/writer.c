@@ -81,6 +81,11 @@ void lh_r_claim(struct lh_reigns *r)
     const LeaseholdStored__Head *last = r->copy.said;
     struct lh_r_txn t = {0};
 
+    /* Before a head is written that would make the term look right to whoever comes next. */
+    if (r->config.task == LH_REIGN_SERVE && !lh_r_term_fits(r)) {
+        lh_r_stop_with(r, LH_ERR_CORRUPT);
+        return;
+    }
     lh_r_enter(r, LH_REIGN_CLAIMING);
     r->writer.start = lh_prng_next(&r->prng);
     LeaseholdStored__Head head = own_head(r);

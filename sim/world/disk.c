@@ -257,6 +257,8 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
         return op->fault;
     switch (op->op) {
     case LH_DISK_CREATE:
+        if (f != NULL && f->failed)
+            set_aside(node, op->file); /* its name is free */
         return do_create(&node->disk, op);
     case LH_DISK_TRUNCATE:
         return do_truncate(&node->disk, op);

@@ -346,6 +346,7 @@ static void files_are_listed_and_survive_being_closed(const struct lh_disk_optio
     struct bed bed;
     uint64_t *ids, capacity, available;
     size_t count;
+    uint64_t aside, aside_bytes;
     char path[128];
 
     bed_begin(&bed, options);
@@ -359,7 +360,7 @@ static void files_are_listed_and_survive_being_closed(const struct lh_disk_optio
     close(open(path, O_CREAT | O_WRONLY, 0600));
     snprintf(path, sizeof path, "%s/chunks/notes", bed.dir);
     close(open(path, O_CREAT | O_WRONLY, 0600));
-    assert_int_equal(lh_disk_list(bed.disk, &ids, &count), LH_OK);
+    assert_int_equal(lh_disk_list(bed.disk, &ids, &count, &aside, &aside_bytes), LH_OK);
     assert_int_equal(count, 49);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(ids[i], (i < 6 ? i + 1 : i + 2) << 40);
@@ -422,6 +423,7 @@ static void a_full_disk_refuses_and_leaves_nothing_behind(const struct lh_disk_o
     struct bed bed;
     uint64_t *ids;
     size_t count;
+    uint64_t aside, aside_bytes;
 
     bed_begin(&bed, options);
     lh_disk_destroy(bed.disk);
@@ -434,7 +436,7 @@ static void a_full_disk_refuses_and_leaves_nothing_behind(const struct lh_disk_o
     open_disk(&bed, options);
     assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 1 << 20, NULL), LH_OK);
     assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 8 << 20, NULL), LH_ERR_DISK_FULL);
-    assert_int_equal(lh_disk_list(bed.disk, &ids, &count), LH_OK);
+    assert_int_equal(lh_disk_list(bed.disk, &ids, &count, &aside, &aside_bytes), LH_OK);
     assert_int_equal(count, 1);
     free(ids);
     struct lh_buf data = pattern(3 << 20, 1);
@@ -612,6 +614,8 @@ static void a_file_whose_sync_failed_is_not_there_for_the_next_process(void **st
         struct bed bed;
         struct lh_buf data = {0};
         char path[128], aside[160];
+        uint64_t *files, found, found_bytes;
+        size_t count;
         bed_begin(&bed, &few_files[i]);
         path_of(&bed, 1, path, sizeof path);
         snprintf(aside, sizeof aside, "%s.failed", path);
@@ -623,10 +627,40 @@ static void a_file_whose_sync_failed_is_not_there_for_the_next_process(void **st
         open_disk(&bed, &few_files[i]);
         assert_int_equal(run(&bed, LH_DISK_READ, 1, 0, 100, &data), LH_ERR_NOT_FOUND);
         assert_int_equal(access(aside, F_OK), 0);
+        assert_int_equal(lh_disk_list(bed.disk, &files, &count, &found, &found_bytes), LH_OK);
+        assert_int_equal(count, 0);
+        assert_int_equal(found, 1);
+        assert_true(found_bytes > 0);
+        free(files);
         /* It goes with the replica, and makes room for another. */
         assert_int_equal(run(&bed, LH_DISK_REMOVE, 1, 0, 0, NULL), LH_OK);
         assert_int_equal(access(aside, F_OK), -1);
         assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        lh_buf_clear(&data);
+        bed_end(&bed);
+    }
+}
+
+/* Its name is free at once, and what is made by it is another file. */
+static void a_file_made_in_place_of_one_that_was_set_aside_is_another_one(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        struct lh_buf data = {0};
+        char path[128];
+        struct stat s;
+        bed_begin(&bed, &few_files[i]);
+        path_of(&bed, 1, path, sizeof path);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        write_to(&bed, 1);
+        fail_writing_back(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_ERR_IO);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        write_to(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(stat(path, &s), 0);
+        assert_int_equal(s.st_size, 100);
         lh_buf_clear(&data);
         bed_end(&bed);
     }
@@ -665,6 +699,7 @@ static void what_a_process_before_left_unwritten_is_not_read(void **state)
         struct lh_buf data = {0};
         uint64_t *files;
         size_t count;
+        uint64_t aside, aside_bytes;
         bed_begin(&bed, &few_files[i]);
         for (uint64_t file = 1; file <= 3; file++) {
             assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
@@ -679,7 +714,7 @@ static void what_a_process_before_left_unwritten_is_not_read(void **state)
         lh_disk_destroy(bed.disk);
         open_disk(&bed, &few_files[i]);
         assert_int_equal(run(&bed, LH_DISK_READ, 2, 0, 100, &data), LH_ERR_NOT_FOUND);
-        assert_int_equal(lh_disk_list(bed.disk, &files, &count), LH_OK);
+        assert_int_equal(lh_disk_list(bed.disk, &files, &count, &aside, &aside_bytes), LH_OK);
         assert_int_equal(count, 2);
         free(files);
         assert_int_equal(run(&bed, LH_DISK_REMOVE, 2, 0, 0, NULL), LH_OK);
@@ -837,6 +872,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
         cmocka_unit_test(a_failure_to_write_back_is_not_forgotten),
         cmocka_unit_test(a_file_whose_sync_failed_is_not_there_for_the_next_process),
+        cmocka_unit_test(a_file_made_in_place_of_one_that_was_set_aside_is_another_one),
         cmocka_unit_test(a_failure_goes_with_its_file),
         cmocka_unit_test(what_a_process_before_left_unwritten_is_not_read),
         cmocka_unit_test(unsynced_files_keep_to_the_limit),
