@@ -85,11 +85,21 @@ static bool is_recalled(const struct lh_sim_observers *o, const struct chunk *c)
     return was_recalled(o, c) || consents(o, c);
 }
 
-static void note_word(const struct lh_sim_observers *o, struct words *w, uint64_t version)
+/* When the master got what it takes now. One that was not confirmed has kept it until it is (HA-2),
+ * and counts from then. */
+static uint64_t came_at(const struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    struct lh_instant now = lh_sim_clock(o->master->node);
+
+    return lh_sim_now(o->sim) -
+           (lh_instant_before(s->input->now, now) ? lh_instant_until(s->input->now, now).ns : 0);
+}
+
+static void note_word(struct words *w, uint64_t version, uint64_t at)
 {
     if (w->version != version)
-        *w = (struct words){.version = version, .first_at = lh_sim_now(o->sim)};
-    w->last_at = lh_sim_now(o->sim);
+        *w = (struct words){.version = version, .first_at = at};
+    w->last_at = at;
     w->count++;
 }
 
@@ -131,7 +141,8 @@ static void check_consent(struct lh_sim_observers *o, struct chunk *c, const cha
 }
 
 /* A client asks for the tail, and may say which primary it could not reach. */
-static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailRequest *m)
+static void hears_of_loss(
+    struct lh_sim_observers *o, const Leasehold__OpenTailRequest *m, uint64_t at)
 {
     struct chunk *c = lh_ob_chunk_find(o, m->failed_chunk);
     const struct file *f = c == NULL ? NULL : lh_ob_file_find(o, c->file);
@@ -139,7 +150,7 @@ static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailR
     if (f != NULL && !f->removed && f->chunk_count > 0 && f->chunks[f->chunk_count - 1] == c &&
         (m->file != 0 ? f->id == m->file : strcmp(f->path, m->path) == 0) &&
         m->failed_version != 0 && m->failed_version == c->decided_version)
-        note_word(o, &c->lost, m->failed_version);
+        note_word(&c->lost, m->failed_version, at);
 }
 
 /* The master must let these leases go on, if they are the newest and in force. */
@@ -280,7 +291,7 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
         return;
     if (s->method == LH_METHOD_OPEN_TAIL) {
-        hears_of_loss(o, (const Leasehold__OpenTailRequest *)s->message);
+        hears_of_loss(o, (const Leasehold__OpenTailRequest *)s->message, came_at(o, s));
     } else if (s->method == LH_METHOD_RECALL) {
         recalls(o, (const Leasehold__RecallRequest *)s->message);
     } else if (s->method == LH_METHOD_SESSION) {
@@ -294,7 +305,7 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             struct chunk *c = lh_ob_chunk(o, m->member_failed->chunk);
             c->member_failed_at = lh_sim_now(o->sim);
             if (m->member_failed->appends_wait)
-                note_word(o, &c->lonely, m->member_failed->version);
+                note_word(&c->lonely, m->member_failed->version, came_at(o, s));
             if (!m->member_failed->unsure)
                 c->sure_version = m->member_failed->version;
         }
