@@ -138,7 +138,11 @@ class LocalTest(unittest.TestCase):
         self.addCleanup(again.wait)
         self.addCleanup(again.kill)
         wait_for(f"{first} to stand by", lambda: self.masters()[first][0] == "STANDBY")
-        said = self.command("masters", f"--transfer={first}").decode()
+        # One that has just begun to stand by may be refused as a successor for a moment.
+        transfer = [binary("leasehold"), "masters", f"--transfer={first}"]
+        said = wait_for("the transfer", lambda: subprocess.run(
+            transfer, capture_output=True, env=self.environment, timeout=PATIENCE_S,
+            check=False).stdout.decode())
         self.assertIn(f"{second} has resigned, {first} is the active master", said)
         self.assertEqual(self.command("cat", "/hello"), b"one\ntwo\n")
         again.kill()
