@@ -51,7 +51,8 @@ enum lh_advice { LH_GIVE_UP, LH_RETRY, LH_ASK_MASTER };
     X(SHORTAGE, 35, 8, RETRY, "short of descriptors or memory for the moment")                     \
     X(NOT_ACTIVE, 36, 14, RETRY, "another master is the active one")                               \
     X(STALE_TOKEN, 37, 9, GIVE_UP, "the lock with this token is held no more")                     \
-    X(STALE_CAPABILITY, 38, 9, ASK_MASTER, "no capability for the chunk, or none that holds")
+    X(STALE_CAPABILITY, 38, 9, ASK_MASTER, "no capability for the chunk, or none that holds")      \
+    X(UNSYNCED, 39, 14, RETRY, "what was written to the file may not be on the disk")
 
 enum lh_error {
     LH_OK = 0,

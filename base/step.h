@@ -40,7 +40,13 @@
  *   - the core itself never has two overlapping writes, or a truncation and a write beyond it,
  *     under way at once, nor a reservation that gives back and a write.
  * Every operation completes with one LH_IN_DISK carrying its ticket. Failed writes may have written
- * any part. A failed sync says nothing about what is durable (FAIL-5).
+ * any part.
+ *   - After a sync that failed, what the file has on the disk is what the last one that succeeded
+ *     has covered, and of the rest any part. It must not be synced again (FAIL-5): it is marked, and
+ *     the mark outlives the process for as long as what it read from memory may differ from the
+ *     disk. In a later process the first read of such a file, and of one of which something written
+ *     by a process before could not be brought to the disk (FAIL-5a), fails with UNSYNCED, once.
+ *     From then on it is read from the disk itself.
  *   - SHORTAGE is no verdict: the machine had no descriptor or no memory for the operation. It was
  *     not done (of a write perhaps a part), and a write's bytes come back as the input's payload,
  *     so that the same can be asked again. A sync that was tried never ends so, whatever it says.
@@ -61,6 +67,9 @@
 #include <stdint.h>
 
 #define LH_LINK_SERVED (UINT64_C(1) << 63)
+
+/* Added to a file's number: the file that is to take its place. A process finds none at its start. */
+#define LH_NEW_FILE (UINT64_C(1) << 63)
 
 /* Bytes of a peer's identity. Who has a longer name is refused before a core hears of it. */
 #define LH_LINK_IDENTITY_MAX 256
@@ -125,6 +134,8 @@ enum lh_disk_op {
                          disk full; writes may be under way. 0: what is reserved behind its end is
                          given back, and nothing may be under way that changes the file. Changes
                          neither bytes nor length; not durable */
+    LH_DISK_REPLACE,  /* the file, synced, takes the place of the one that it was made for
+                         (LH_NEW_FILE) in one step, durably when this completes */
     LH_DISK_OPS
 };
 

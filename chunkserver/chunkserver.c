@@ -43,8 +43,10 @@ static void durable(struct lh_cs_replica *r)
 
 static void cut_back(struct lh_cs_replica *r, int error)
 {
-    if (lh_cs_primary_of(r) != NULL)
+    if (lh_cs_primary_of(r) != NULL) {
+        lh_cs_fencing_primary_ends(r);
         lh_cs_primary_abandon(lh_cs_primary_of(r), error);
+    }
     lh_cs_serving_cut_back(r, error);
 }
 

@@ -286,9 +286,8 @@ static int run(struct node *node)
     }
     if (aside > 0)
         lh_log(LH_WARN, COMPONENT,
-            "%s/chunks has %" PRIu64 " files that could not be written whole (*.chunk.failed, "
-            "%" PRIu64 " bytes of the disk): nothing reads them; check the disk, and delete them "
-            "when `leasehold fsck` misses nothing",
+            "%s/chunks has %" PRIu64 " files of which a sync has failed (*.chunk.failed, %" PRIu64
+            " bytes): what the disk has of them is rewritten; check the disk",
             o->data_dir, aside, aside_bytes);
     config.chunks = chunks;
     measure_space(node, &config.capacity_bytes, &config.free_bytes);

@@ -148,8 +148,17 @@ static int carry_out_op(struct world *w, struct disk_op *o, struct lh_buf *read)
         return f != NULL ? LH_ERR_ALREADY_EXISTS : create_file(w, o->file);
     if (o->op == LH_DISK_REMOVE && f != NULL)
         drop_file(f);
+    if (o->op == LH_DISK_REMOVE && (f = find_file(w, o->file | LH_NEW_FILE)) != NULL)
+        drop_file(f);
     if (o->op == LH_DISK_REMOVE)
         return LH_OK;
+    if (o->op == LH_DISK_REPLACE && f != NULL) {
+        struct file *old = find_file(w, o->file & ~LH_NEW_FILE);
+        if (old != NULL)
+            drop_file(old);
+        f->id = o->file & ~LH_NEW_FILE;
+        return LH_OK;
+    }
     if (f == NULL && o->file == 0) /* the probe's */
         return LH_OK;
     if (f == NULL)

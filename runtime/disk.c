@@ -154,6 +154,9 @@ static void do_blocking(struct lh_disk_io *io)
     case LH_DISK_REMOVE:
         io->error = lh_files_remove(io->disk->files, io->file);
         return;
+    case LH_DISK_REPLACE:
+        io->error = lh_files_replace(io->disk->files, io->file);
+        return;
     case LH_DISK_READ:
         if (io->open == NULL && (!prepare(io) || io->length == 0))
             return;
@@ -280,6 +283,7 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
     switch (io->op) {
     case LH_DISK_CREATE:
     case LH_DISK_REMOVE:
+    case LH_DISK_REPLACE:
         threads = true;
         break;
     case LH_DISK_READ:

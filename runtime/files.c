@@ -62,6 +62,7 @@ int lh_files_create(
     files->directory = fd;
     files->open_max = open_max;
     pthread_mutex_init(&files->lock, NULL);
+    lh_doubts_init(files);
     write_what_was_left(fd);
     *out = files;
     return LH_OK;
@@ -70,6 +71,7 @@ int lh_files_create(
 void lh_files_destroy(struct lh_files *files)
 {
     lh_files_close_all(files);
+    lh_doubts_deinit(files);
     close(files->directory);
     pthread_mutex_destroy(&files->lock);
     free(files);
@@ -114,7 +116,7 @@ int lh_files_reserve(const struct lh_disk_file *file, uint64_t length)
 
 int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
 {
-    char name[LH_CHUNK_NAME_SIZE];
+    char name[LH_FILE_NAME_SIZE];
     int fd = lh_files_open_name(files, id, O_RDWR | O_CREAT | O_EXCL);
 
     if (fd < 0)
@@ -126,22 +128,15 @@ int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
         close(fd);
         return lh_error_from_errno(e);
     }
-    /* One of that number that was set aside has gone on under its other name. */
+    /* One of that number whose sync has failed has gone on under its other name. */
     lh_files_forget(files, id);
     lh_files_enter_made(files, id, fd);
     return LH_OK;
 }
 
-int lh_files_remove(struct lh_files *files, uint64_t id)
+/* Makes the change of a name durable. */
+static int sync_names(struct lh_files *files)
 {
-    char name[LH_CHUNK_NAME_SIZE], aside[LH_ASIDE_NAME_SIZE];
-
-    lh_files_name(id, name);
-    lh_files_aside_name(id, aside);
-    if ((unlinkat(files->directory, name, 0) != 0 && errno != ENOENT) ||
-        (unlinkat(files->directory, aside, 0) != 0 && errno != ENOENT))
-        return lh_error_from_errno(errno);
-    lh_files_forget(files, id);
     if (fsync(files->directory) == 0)
         return LH_OK;
     int error = lh_files_sync_error(errno);
@@ -149,6 +144,49 @@ int lh_files_remove(struct lh_files *files, uint64_t id)
     files->sync_failed = true; /* of what was made, too: the kernel says it once */
     pthread_mutex_unlock(&files->lock);
     return error;
+}
+
+static bool unlink_name(const struct lh_files *files, const char *name)
+{
+    return unlinkat(files->directory, name, 0) == 0 || errno == ENOENT;
+}
+
+int lh_files_remove(struct lh_files *files, uint64_t id)
+{
+    char name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE], anew[LH_FILE_NAME_SIZE];
+    bool is_new = (id & LH_NEW_FILE) != 0;
+
+    lh_files_name(id, name);
+    lh_files_failed_name(id, failed);
+    lh_files_name(id | LH_NEW_FILE, anew);
+    if (!unlink_name(files, anew) || (!is_new && !unlink_name(files, name)) ||
+        (!is_new && !unlink_name(files, failed)))
+        return lh_error_from_errno(errno);
+    lh_files_forget(files, id | LH_NEW_FILE);
+    if (is_new)
+        return LH_OK; /* a process removes those that it finds */
+    lh_files_forget(files, id);
+    return sync_names(files);
+}
+
+int lh_files_replace(struct lh_files *files, uint64_t anew)
+{
+    uint64_t id = anew & ~LH_NEW_FILE;
+    char from[LH_FILE_NAME_SIZE], name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE];
+
+    lh_files_name(anew, from);
+    lh_files_name(id, name);
+    lh_files_failed_name(id, failed);
+    if (renameat(files->directory, from, files->directory, name) != 0)
+        return lh_error_from_errno(errno);
+    int error = sync_names(files);
+    if (error != LH_OK)
+        return error;
+    /* Once the new one is there for good. If both are found, that one counts. */
+    (void)unlink_name(files, failed);
+    lh_files_forget(files, anew);
+    lh_files_forget(files, id);
+    return LH_OK;
 }
 
 bool lh_files_dirty(struct lh_files *files)
@@ -189,13 +227,15 @@ int lh_files_sync_directory(struct lh_files *files)
     return e != 0 ? lh_files_sync_error(e) : failed ? LH_ERR_IO : LH_OK;
 }
 
-static bool id_of(const char *name, uint64_t *id)
+static bool is_named(const char *name, uint64_t *id, uint64_t flag,
+    void (*print)(uint64_t id, char text[LH_FILE_NAME_SIZE]))
 {
-    char again[LH_CHUNK_NAME_SIZE];
+    char again[LH_FILE_NAME_SIZE];
 
-    if (strlen(name) != LH_CHUNK_NAME_SIZE - 1 || sscanf(name, "%16" SCNx64, id) != 1)
+    if (sscanf(name, "%16" SCNx64, id) != 1)
         return false;
-    lh_files_name(*id, again);
+    *id |= flag;
+    print(*id, again);
     return strcmp(name, again) == 0;
 }
 
@@ -206,15 +246,17 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool is_set_aside(const char *name)
+/* Sorts them, each once: of one whose sync has failed there may be two names. */
+static size_t sort_numbers(uint64_t *ids, size_t count)
 {
-    char again[LH_ASIDE_NAME_SIZE];
-    uint64_t id;
+    size_t kept = 0;
 
-    if (sscanf(name, "%16" SCNx64, &id) != 1)
-        return false;
-    lh_files_aside_name(id, again);
-    return strcmp(name, again) == 0;
+    if (count > 0)
+        qsort(ids, count, sizeof *ids, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || ids[kept - 1] != ids[i])
+            ids[kept++] = ids[i];
+    return kept;
 }
 
 int lh_files_list(
@@ -237,13 +279,19 @@ int lh_files_list(
     errno = 0;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
         uint64_t id;
-        if (is_set_aside(e->d_name) && fstatat(files->directory, e->d_name, &s, 0) == 0) {
+        bool failed = is_named(e->d_name, &id, 0, lh_files_failed_name);
+        if (failed && fstatat(files->directory, e->d_name, &s, 0) == 0) {
             aside->count++;
             aside->bytes += (uint64_t)s.st_blocks * 512;
         }
+        /* It has not taken the other one's place, and will not. */
+        if (is_named(e->d_name, &id, LH_NEW_FILE, lh_files_name))
+            (void)unlinkat(files->directory, e->d_name, 0);
         errno = 0;
-        if (!id_of(e->d_name, &id))
+        if (!failed && !is_named(e->d_name, &id, 0, lh_files_name))
             continue;
+        if (failed)
+            (void)is_named(e->d_name, &id, 0, lh_files_failed_name);
         LH_GROW(*ids, capacity, *count + 1);
         (*ids)[(*count)++] = id;
     }
@@ -254,8 +302,7 @@ int lh_files_list(
         *ids = NULL;
         return lh_error_from_errno(error);
     }
-    if (*count > 0)
-        qsort(*ids, *count, sizeof **ids, by_number);
+    *count = sort_numbers(*ids, *count);
     return LH_OK;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/step.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,15 +18,15 @@ struct lh_disk_file {
 
 /* Opens <dir>/chunks, making it if need be. What processes before this one left in the operating
  * system's hands is on the disk then (FAIL-5a): this takes as long as writing what the whole file
- * system has in memory. A file of which something could not be written is renamed, for good, by
- * whoever opens it first, who gets LH_ERR_IO. */
+ * system has in memory. Whoever opens a file first of which something could not be written, or of
+ * which a sync has failed before, gets LH_ERR_UNSYNCED; from then on it is read from the disk. */
 LH_MUST_USE int lh_files_create(
     const char *dir, unsigned open_max, struct lh_files **files, char *why, size_t why_size);
 
 /* No file may be open. */
 void lh_files_destroy(struct lh_files *files);
 
-/* NOT_FOUND, SHORTAGE, or what open(2) says. When descriptors are short, those of idle files are
+/* NOT_FOUND, SHORTAGE, UNSYNCED, or what open(2) says. When descriptors are short, those of idle files are
  * given up first. `changes`: it is opened to be written to or cut. */
 LH_MUST_USE int lh_files_open(
     struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
@@ -42,8 +43,9 @@ bool lh_files_put(struct lh_files *files, struct lh_disk_file *file, bool change
 bool lh_files_relieve(struct lh_files *files);
 
 /* Around a sync of an open file. What an earlier sync of our own said comes first: then this one is
- * not to be tried. `error` is how it ended. A file whose sync failed gets another name at once, so
- * that a process that dies now leaves none that looks sound to the next one (FAIL-5). */
+ * not to be tried. `error` is how it ended. A file whose sync failed gets another name at once, or a
+ * mark elsewhere, so that a process that dies now leaves none that looks sound to the next one
+ * (FAIL-5). It can be read on. */
 LH_MUST_USE int lh_files_sync_begin(
     struct lh_files *files, const struct lh_disk_file *file, uint64_t *covers);
 void lh_files_sync_end(
@@ -57,8 +59,12 @@ LH_MUST_USE int lh_files_make(struct lh_files *files, uint64_t id, uint64_t leng
  * its end; a write that is under way meanwhile may be lost. */
 LH_MUST_USE int lh_files_reserve(const struct lh_disk_file *file, uint64_t length);
 
-/* Unlinks and makes that durable. No such file is success. */
+/* Unlinks, also the new file that was made for it, and makes that durable. No such file is
+ * success. */
 LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
+
+/* The new file (LH_NEW_FILE), which was synced, takes the other one's place, durably. */
+LH_MUST_USE int lh_files_replace(struct lh_files *files, uint64_t anew);
 
 /* Whether files were made whose directory entries may not be durable. */
 bool lh_files_dirty(struct lh_files *files);

@@ -27,21 +27,15 @@ struct entry {
     UT_hash_handle hh;
 };
 
-/* What the sync of a file said that nobody had asked for. */
-struct verdict {
-    uint64_t id;
-    int error;
-    UT_hash_handle hh;
-};
-
-void lh_files_name(uint64_t id, char name[LH_CHUNK_NAME_SIZE])
+void lh_files_name(uint64_t id, char name[LH_FILE_NAME_SIZE])
 {
-    snprintf(name, LH_CHUNK_NAME_SIZE, "%016" PRIx64 ".chunk", id);
+    snprintf(name, LH_FILE_NAME_SIZE, "%016" PRIx64 ".chunk%s", id & ~LH_NEW_FILE,
+        (id & LH_NEW_FILE) != 0 ? ".new" : "");
 }
 
-void lh_files_aside_name(uint64_t id, char name[LH_ASIDE_NAME_SIZE])
+void lh_files_failed_name(uint64_t id, char name[LH_FILE_NAME_SIZE])
 {
-    snprintf(name, LH_ASIDE_NAME_SIZE, "%016" PRIx64 ".chunk.failed", id);
+    snprintf(name, LH_FILE_NAME_SIZE, "%016" PRIx64 ".chunk.failed", id);
 }
 
 static struct idle *idle_of(struct lh_files *files, const struct entry *e)
@@ -100,16 +94,10 @@ void lh_files_close_all(struct lh_files *files)
 {
     struct entry *e, *next;
 
-    struct verdict *v, *after;
-
     HASH_ITER(hh, files->open, e, next) {
         LH_ASSERT(e->users == 0);
         forget(files, e);
         entry_close(e);
-    }
-    HASH_ITER(hh, files->verdicts, v, after) {
-        HASH_DEL(files->verdicts, v);
-        free(v);
     }
 }
 
@@ -138,56 +126,11 @@ static struct entry *unuse(struct lh_files *files, struct entry *e)
     return NULL;
 }
 
-static struct verdict *find_verdict(struct lh_files *files, uint64_t id)
-{
-    struct verdict *v;
-
-    HASH_FIND(hh, files->verdicts, &id, sizeof id, v);
-    return v;
-}
-
-/* OK, or what was kept: it is said once, as the kernel does. */
-static int take_verdict(struct lh_files *files, uint64_t id)
-{
-    struct verdict *v = find_verdict(files, id);
-    int error = v == NULL ? LH_OK : v->error;
-
-    if (v != NULL) {
-        HASH_DEL(files->verdicts, v);
-        free(v);
-    }
-    return error;
-}
-
-static void keep_verdict(struct lh_files *files, uint64_t id, int error)
-{
-    struct verdict *v = find_verdict(files, id);
-
-    if (v == NULL) {
-        v = lh_alloc(sizeof *v);
-        v->id = id;
-        HASH_ADD(hh, files->verdicts, id, sizeof v->id, v);
-    }
-    v->error = error;
-}
-
-/* No process reads it again: the kernel has called its pages clean, and says so once. The name
- * that it gets outlives this process. After a loss of power the old one may be there again, and
- * what is read is what the disk has. */
-static void set_aside(struct lh_files *files, uint64_t id)
-{
-    char name[LH_CHUNK_NAME_SIZE], aside[LH_ASIDE_NAME_SIZE];
-
-    lh_files_name(id, name);
-    lh_files_aside_name(id, aside);
-    (void)renameat(files->directory, name, files->directory, aside);
-}
-
 /* With the lock held, under which nobody makes another file of that number meanwhile. */
-static void sync_has_failed(struct lh_files *files, const struct entry *e)
+static void sync_has_failed(struct lh_files *files, const struct entry *e, int error)
 {
     if (!e->removed)
-        set_aside(files, e->id);
+        lh_doubts_add(files, e->id, error);
 }
 
 /* Syncs the file that has had changes for longest, of those that nobody uses. Unlocks and locks
@@ -201,10 +144,8 @@ static void sync_oldest(struct lh_files *files)
     pthread_mutex_unlock(&files->lock);
     int error = fdatasync(e->file.fd) == 0 ? LH_OK : lh_files_sync_error(errno);
     pthread_mutex_lock(&files->lock);
-    if (error != LH_OK && !e->removed)
-        keep_verdict(files, e->id, error);
     if (error != LH_OK)
-        sync_has_failed(files, e);
+        sync_has_failed(files, e, error);
     if (e->synced < covered)
         e->synced = covered;
     struct entry *gone = unuse(files, e);
@@ -247,17 +188,23 @@ static bool close_one(struct lh_files *files)
     return open > 0 && close_idle(files, open - 1);
 }
 
-int lh_files_open_name(struct lh_files *files, uint64_t id, int flags)
+static int open_name(struct lh_files *files, const char *name, int flags)
 {
-    char name[LH_CHUNK_NAME_SIZE];
     int fd;
 
-    lh_files_name(id, name);
     do
-        fd = openat(files->directory, name, flags | O_CLOEXEC, 0644);
+        fd = openat(files->directory, name, flags | O_CLOEXEC, 0640);
     while (
         fd < 0 && (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_one(files))));
     return fd;
+}
+
+int lh_files_open_name(struct lh_files *files, uint64_t id, int flags)
+{
+    char name[LH_FILE_NAME_SIZE];
+
+    lh_files_name(id, name);
+    return open_name(files, name, flags);
 }
 
 static struct entry *entry_of(uint64_t id, int fd)
@@ -303,14 +250,48 @@ static bool is_sound(int fd)
            (errno != EIO && errno != ENOSPC && errno != EDQUOT);
 }
 
-/* Of a file that was set aside, what its sync has said. */
-static int cannot_open(struct lh_files *files, uint64_t id, int system_errno)
+/* From now on the file is read from the disk: what the kernel has of it in memory, and calls clean,
+ * may not be there. */
+static void drop_pages(int fd)
 {
+    (void)fdatasync(fd);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has failed.
+ * On a file system that takes no change files can be read all the same. */
+static int open_existing(struct lh_files *files, uint64_t id, bool *failed)
+{
+    char name[LH_FILE_NAME_SIZE];
+    int fd = lh_files_open_name(files, id, O_RDWR);
+
+    *failed = false;
+    if (fd < 0 && errno == EROFS)
+        fd = lh_files_open_name(files, id, O_RDONLY);
+    if (fd >= 0 || errno != ENOENT || (id & LH_NEW_FILE) != 0)
+        return fd;
+    *failed = true;
+    lh_files_failed_name(id, name);
+    fd = open_name(files, name, O_RDWR);
+    if (fd < 0 && errno == EROFS)
+        fd = open_name(files, name, O_RDONLY);
+    return fd;
+}
+
+/* FAIL-5, FAIL-5a. True: this process hears of it for the first time. */
+static bool is_in_doubt(struct lh_files *files, uint64_t id, int fd, bool failed)
+{
+    bool sound = is_sound(fd), first = false;
+
     pthread_mutex_lock(&files->lock);
-    const struct verdict *v = find_verdict(files, id);
-    int error = v == NULL ? lh_error_from_errno(system_errno) : v->error;
+    if (!sound && lh_doubts_error(files, id) == LH_OK) {
+        lh_doubts_add(files, id, LH_ERR_UNSYNCED);
+        first = true;
+    } else if (failed || lh_doubts_marked(files, id)) {
+        first = lh_doubts_found(files, id);
+    }
     pthread_mutex_unlock(&files->lock);
-    return error;
+    return first;
 }
 
 int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file)
@@ -323,14 +304,14 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
         use(files, e);
     } else {
         pthread_mutex_unlock(&files->lock);
-        int fd = lh_files_open_name(files, id, O_RDWR);
+        bool failed;
+        int fd = open_existing(files, id, &failed);
         if (fd < 0)
-            return cannot_open(files, id, errno);
-        if (!is_sound(fd)) {
-            set_aside(files, id);
-            (void)fsync(files->directory);
+            return lh_error_from_errno(errno);
+        if (is_in_doubt(files, id, fd, failed)) {
+            drop_pages(fd);
             close(fd);
-            return LH_ERR_IO;
+            return LH_ERR_UNSYNCED;
         }
         e = entry_of(id, fd);
         pthread_mutex_lock(&files->lock);
@@ -391,7 +372,7 @@ int lh_files_sync_begin(struct lh_files *files, const struct lh_disk_file *file,
     const struct entry *e = (const struct entry *)file;
 
     pthread_mutex_lock(&files->lock);
-    int error = take_verdict(files, e->id);
+    int error = lh_doubts_error(files, e->id);
     *covers = e->changing == 0 ? e->changes : e->synced;
     pthread_mutex_unlock(&files->lock);
     return error;
@@ -404,7 +385,7 @@ void lh_files_sync_end(
 
     pthread_mutex_lock(&files->lock);
     if (error != LH_OK)
-        sync_has_failed(files, e);
+        sync_has_failed(files, e, error);
     else if (e->synced < covers)
         e->synced = covers;
     pthread_mutex_unlock(&files->lock);
@@ -428,7 +409,7 @@ void lh_files_forget(struct lh_files *files, uint64_t id)
 
     pthread_mutex_lock(&files->lock);
     struct entry *e = find(files, id);
-    (void)take_verdict(files, id);
+    lh_doubts_forget(files, id);
     if (e != NULL) {
         forget(files, e);
         idle = e->users == 0 ? e : NULL;

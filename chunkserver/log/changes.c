@@ -1,4 +1,5 @@
 /* What rooms above may do to a replica as a whole. */
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/jobs.h"
 
@@ -13,13 +14,22 @@ void lh_cs_replica_create(
     lh_cs_replica_pump(r);
 }
 
-void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace)
+void lh_cs_replica_clear(struct lh_cs_replica *r, enum lh_cs_clearing how)
 {
-    r->headless = replace;
+    r->headless = how == LH_CS_CLEAR_REPLACE;
+    r->anew = how == LH_CS_CLEAR_ANEW;
     r->end = r->written = r->synced = r->committed = 0;
     r->checksum = lh_log_seed(r->chunk);
     lh_cs_replica_drop_unwritten(r);
     lh_writers_clear(&lh_cs_move(r)->writers);
+}
+
+void lh_cs_replica_put_back(struct lh_cs_replica *r)
+{
+    bool rests = !r->motion->job_running && r->motion->writing == 0 && r->motion->syncing == 0;
+
+    if (r->anew && rests)
+        lh_cs_put_old_back(r, LH_ERR_CANCELLED);
 }
 
 void lh_cs_replica_mark_incomplete(struct lh_cs_replica *r)
@@ -52,6 +62,8 @@ void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job)
 {
     lh_cs_replica_drop_unwritten(r);
     r->end = r->written + r->motion->writing;
+    r->anew = false; /* the file that was to take its place goes with it */
+    lh_cs_thawed(r);
     r->state = LH_CS_REPLICA_REMOVING;
     /* What waits would vouch for bytes that are not written any more. */
     lh_cs_jobs_drop_waiting(r, LH_ERR_NO_REPLICA);

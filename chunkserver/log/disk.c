@@ -19,6 +19,7 @@ struct lh_cs_operation {
     uint64_t id;
     const struct lh_cs_disk_user *user;
     struct lh_instant began;
+    uint64_t file;
     uint64_t offset;
     bool for_reply;                      /* lh_effect's */
     struct lh_buf bytes;                 /* waiting: what it writes */
@@ -32,8 +33,7 @@ static void ask(struct lh_cs_logs *logs, struct lh_cs_operation *o, struct lh_bu
 {
     struct lh_effects *fx = logs->cs->fx;
 
-    lh_fx_disk(fx, o->id, o->ticket.replica == NULL ? LH_PROBE_FILE : o->ticket.replica->chunk,
-        o->ticket.op, o->offset, o->ticket.length, data);
+    lh_fx_disk(fx, o->id, o->file, o->ticket.op, o->offset, o->ticket.length, data);
     fx->items[fx->count - 1].for_reply = o->for_reply;
 }
 
@@ -49,6 +49,9 @@ struct lh_cs_ticket *lh_cs_disk_ask(struct lh_cs_logs *logs, const struct lh_cs_
     o->ticket.owner = owner;
     o->began = logs->cs->now;
     o->ticket.op = request->op;
+    o->file = r == NULL ? LH_PROBE_FILE : r->chunk;
+    if (request->anew || (r != NULL && r->anew))
+        o->file |= LH_NEW_FILE;
     o->offset = request->offset;
     o->ticket.length = request->length;
     o->for_reply = request->for_reply;

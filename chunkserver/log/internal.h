@@ -18,6 +18,10 @@ struct lh_cs_logs_internal {
         struct lh_cs_motion *growing;
         struct lh_timer timer;
     } space;
+    struct { /* frozen.c */
+        struct lh_cs_motion *list;
+        struct lh_timer timer;
+    } frozen;
     struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
         struct lh_cs_motion *kept;
         size_t count;
@@ -30,6 +34,9 @@ struct lh_cs_logs_internal {
 void lh_cs_replica_free(struct lh_cs_replica *r);
 /* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
 void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
+
+/* Its log is damaged at `offset`, whatever its state is. */
+void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset);
 
 /* ---- reports.c */
 

@@ -5,7 +5,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
+#include "chunkserver/log/rewrite.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
 #include "chunkserver/log/steps.h"
@@ -14,8 +16,42 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* A log that was cut, or rewritten: nothing lies behind its end. */
+static void read_again(struct lh_cs_replica *r)
+{
+    if (r->state != LH_CS_REPLICA_TRUNCATING && r->state != LH_CS_REPLICA_FROZEN)
+        return; /* lost meanwhile */
+    r->torn = false;
+    lh_cs_thawed(r);
+    if (r->header.sealed)
+        r->state = LH_CS_REPLICA_READY;
+    else
+        lh_cs_scan_start(r);
+}
+
+static void rewritten(struct lh_cs_replica *r, struct lh_cs_job *j)
+{
+    bool recorded = r->unrecorded;
+    struct lh_cs_job seal = *j;
+
+    if (r->state != LH_CS_REPLICA_FROZEN)
+        return; /* it is damaged, or to be removed */
+    LH_MARK("replica-rewritten");
+    r->header = lh_cs_rewriting_header(j);
+    r->in_doubt = r->header_unsynced = r->unrecorded = false;
+    r->synced = r->written;
+    read_again(r);
+    if (!recorded)
+        return;
+    seal.owner = r->motion->frozen.seal.owner;
+    seal.session = r->motion->frozen.seal.session;
+    seal.version = r->header.version;
+    if (seal.owner != NULL)
+        seal.owner(r, &seal, LH_OK);
+}
+
 /* What is true once the job is done, before its owner hears of it. */
-static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
+static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     switch (j->kind) {
     case LH_CS_JOB_CREATE:
@@ -35,6 +71,10 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
         r->incomplete = false;
         break;
     case LH_CS_JOB_SEAL:
+        if (r->state == LH_CS_REPLICA_FROZEN)
+            r->state = LH_CS_REPLICA_READY;
+        r->unrecorded = false;
+        lh_cs_thawed(r);
         r->end = r->written = r->synced = j->length;
         r->checksum = j->checksum;
         r->incomplete = false;
@@ -45,12 +85,18 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
             lh_cs_table_keep(r);
         break;
     case LH_CS_JOB_TRUNCATE:
-        if (r->state == LH_CS_REPLICA_TRUNCATING) /* not lost meanwhile */
-            lh_cs_scan_start(r);
+        read_again(r);
         break;
     case LH_CS_JOB_COPY:
         if (r->state == LH_CS_REPLICA_READY) /* not lost, not to be removed meanwhile */
             lh_cs_scan_start(r);
+        break;
+    case LH_CS_JOB_KEEP:
+        r->synced = r->written;
+        lh_cs_kept(r);
+        break;
+    case LH_CS_JOB_REWRITE:
+        rewritten(r, j);
         break;
     case LH_CS_JOB_COMPARE:
     case LH_CS_JOB_TRIM:
@@ -58,6 +104,12 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
     case LH_CS_JOB_REMOVE:
         break;
     }
+}
+
+static void job_free(struct lh_cs_job *j)
+{
+    lh_cs_rewriting_free(j->rewriting);
+    free(j);
 }
 
 static void answer(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
@@ -76,6 +128,12 @@ static void end(struct lh_cs_replica *r, int error)
     mo->job_running = false;
     if (error == LH_OK)
         apply(r, j);
+    if (error != LH_OK && r->anew && j->kind == LH_CS_JOB_CREATE) {
+        lh_cs_put_old_back(r, error);
+        answer(r, j, error);
+        job_free(j);
+        return;
+    }
     bool failed_create = j->kind == LH_CS_JOB_CREATE && error != LH_OK;
     enum lh_cs_create_left left = failed_create ? lh_cs_create_left(j) : LH_CS_LEFT_NOTHING;
     bool still_there = left == LH_CS_LEFT_WHAT_WAS_THERE;
@@ -97,12 +155,13 @@ static void end(struct lh_cs_replica *r, int error)
     }
     if (failed_create)
         LH_MARK("disk-create-fails");
-    if (error != LH_OK && !gone && !still_there && !unremoved && j->kind != LH_CS_JOB_LOSE) {
+    if (error != LH_OK && j->kind != LH_CS_JOB_CREATE && j->kind != LH_CS_JOB_REMOVE &&
+        j->kind != LH_CS_JOB_LOSE) {
         LH_MARK("disk-job-fails");
-        lh_cs_replica_lose(r, error, r->written);
+        lh_cs_job_refused(r, j, error);
     }
     answer(r, j, error);
-    free(j);
+    job_free(j);
     if (gone) {
         lh_cs_replica_free(r);
         return;
@@ -132,7 +191,7 @@ void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
         struct lh_cs_job *j = dropped;
         dropped = j->after;
         answer(r, j, error);
-        free(j);
+        job_free(j);
     }
 }
 
@@ -141,6 +200,7 @@ void lh_cs_jobs_begin(struct lh_cs_replica *r)
     struct lh_cs_motion *mo = lh_cs_move(r);
 
     mo->job_running = true;
+    mo->jobs->before = r->header;
     if (mo->jobs->next(r, mo->jobs))
         end(r, LH_OK);
 }
@@ -152,14 +212,19 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     uint8_t chain[LH_BATCH_CHAIN_BYTES];
 
     LH_ASSERT(r->motion->job_running && j != NULL);
-    if (t->op == LH_DISK_READ && error == LH_OK) /* less than was asked for: the file is shorter */
+    j->done = t->op;
+    if (j->rewriting != NULL)
+        error = lh_cs_rewriting_done(j, t, error, bytes);
+    else if (t->op == LH_DISK_READ && error == LH_OK) /* less than was asked for: the file is shorter */
         j->matches = lh_buf_read(bytes, 0, chain, sizeof chain) && lh_get64(chain) == j->checksum;
     if (t->op == LH_DISK_CREATE && error == LH_ERR_ALREADY_EXISTS) {
         lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": its file exists already; not touched",
             r->chunk);
     }
-    if (t->op == LH_DISK_SYNC && error == LH_OK)
+    if (t->op == LH_DISK_SYNC && error == LH_OK && j->rewriting == NULL)
         r->header_unsynced = false;
+    if (t->op == LH_DISK_REPLACE && error == LH_OK)
+        r->anew = r->in_doubt = false;
     if (t->op == LH_DISK_RESERVE)
         error = LH_OK; /* it concerns no byte of the log */
     if (error != LH_OK || j->next(r, j))
@@ -208,6 +273,6 @@ void lh_cs_jobs_free(struct lh_cs_replica *r)
     while (r->motion->jobs != NULL) {
         struct lh_cs_job *j = r->motion->jobs;
         lh_cs_move(r)->jobs = j->after;
-        free(j);
+        job_free(j);
     }
 }

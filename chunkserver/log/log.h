@@ -110,6 +110,7 @@ struct lh_cs_disk_request {
     enum lh_disk_op op;
     uint64_t offset, length;
     struct lh_buf *data; /* NULL: none */
+    bool anew;           /* of the file that is to take the replica's place */
     bool for_reply;
 };
 
@@ -125,6 +126,7 @@ struct lh_duration lh_cs_disk_silence(const struct lh_cs_logs *logs);
 
 /* What was read, as far as it is whole batches. */
 struct lh_cs_piece {
+    bool for_copy; /* whoever asked checks where the first batch stands, too */
     struct lh_buf batches;
     uint64_t before, behind; /* running checksums */
 };

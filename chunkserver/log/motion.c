@@ -2,6 +2,7 @@
 #include "chunkserver/log/internal.h"
 
 #include "base/alloc.h"
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/jobs.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
@@ -19,7 +20,7 @@ bool lh_cs_is_idle(const struct lh_cs_replica *r)
     return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
            mo->scan == NULL && !mo->space.growing && !mo->space.reserving &&
            mo->space.tried <= r->end && !mo->writers_known && mo->writers.by_id == NULL &&
-           !mo->table.kept;
+           !mo->table.kept && !mo->frozen.listed;
 }
 
 void lh_cs_stir(struct lh_cs_replica *r)
@@ -59,6 +60,7 @@ void lh_cs_motion_free(struct lh_cs_replica *r)
     lh_cs_move(r)->space.tried = 0; /* nothing is to be given back */
     lh_cs_space_rests(r);
     lh_cs_table_forget(r);
+    lh_cs_thawed(r);
     lh_cs_jobs_free(r);
     lh_cs_replica_drop_unwritten(r);
     lh_cs_scan_stop(r);

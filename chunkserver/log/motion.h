@@ -9,18 +9,23 @@
 
 #include "base/buf.h"
 #include "base/time.h"
+#include "chunkserver/log/replica.h"
 #include "chunkserver/log/writers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct lh_cs_job;
-struct lh_cs_replica;
-
 /* Whole batches that were accepted and go to the disk with one write. */
 struct lh_cs_log_write {
     struct lh_buf bytes;
+    uint64_t checksum; /* running checksum behind them */
     struct lh_cs_log_write *prev, *next;
+};
+
+/* Who is to hear that a seal is recorded: frozen.c. */
+struct lh_cs_sealing {
+    lh_cs_job_owner *owner;
+    uint64_t session;
 };
 
 /* The log is being read back: scan.c. */
@@ -39,6 +44,8 @@ struct lh_cs_motion {
     struct lh_cs_log_write *filling; /* the last of them, if it may grow */
     uint64_t unwritten;
     uint64_t writing; /* bytes of the write under way, 0: none */
+    uint64_t writing_checksum, written_checksum; /* running checksums behind these, and behind what
+                                                    was written before; if there is more than that */
     uint64_t syncing; /* the sync under way covers this length; 0: none */
     struct lh_instant sync_begun_at;
 
@@ -57,6 +64,14 @@ struct lh_cs_motion {
         struct lh_instant grown_at;
         struct lh_cs_motion *before, *after;
     } space;
+
+    struct {                             /* frozen.c: it is in the room's list of those */
+        bool listed;
+        struct lh_duration pause; /* before its disk is asked again */
+        struct lh_instant again_at;
+        struct lh_cs_sealing seal; /* `unrecorded`: recorded then */
+        struct lh_cs_motion *before, *after;
+    } frozen;
 
     struct lh_writers writers;
     bool writers_known; /* false for a sealed log that was not read back since the start */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/jobs.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
@@ -28,6 +29,7 @@ void lh_cs_logs_init(
     lh_cs_disk_init(logs);
     lh_cs_space_init(logs);
     lh_cs_tables_init(logs);
+    lh_cs_frozen_init(logs);
 }
 
 void lh_cs_logs_deinit(struct lh_cs_logs *logs)
@@ -43,6 +45,7 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
     lh_timer_unset(&logs->cs->timers, &in->disk.shortage.timer);
     lh_timer_unset(&logs->cs->timers, &in->space.timer);
     lh_timer_unset(&logs->cs->timers, &in->tables.timer);
+    lh_timer_unset(&logs->cs->timers, &in->frozen.timer);
     free(in->stirred);
     free(in);
 }
@@ -82,15 +85,26 @@ uint64_t lh_cs_replica_durable(const struct lh_cs_replica *r)
     return LH_PLANTED("acknowledged-from-memory") ? r->end : r->written;
 }
 
-/* REC-2a: only a buffered file's bytes can have gone with the machine, and only after a version
- * took appends at all. */
+/* REC-2a: only a buffered file's bytes can have gone with the machine, or with a sync that failed
+ * (FAIL-5), and only after a version took appends at all. */
 bool lh_cs_replica_unverified(const struct lh_cs_replica *r)
 {
     if (LH_PLANTED("doubt-ignored"))
         return false;
     return r->header.durability == LEASEHOLD__DURABILITY__BUFFERED && !r->header.sealed &&
            r->header.version > 0 &&
-           memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
+           (r->in_doubt ||
+               memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0);
+}
+
+bool lh_cs_replica_truncated(const struct lh_cs_replica *r)
+{
+    return r->header.truncated || r->torn;
+}
+
+bool lh_cs_replica_is_kept(const struct lh_cs_replica *r)
+{
+    return r->state == LH_CS_REPLICA_FROZEN || (r->state == LH_CS_REPLICA_LOST && !r->headless);
 }
 
 bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
@@ -103,7 +117,7 @@ bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)
 {
-    return r->header.sealed && !r->incomplete &&
+    return r->header.sealed && !r->incomplete && !r->unrecorded &&
            !(r->motion->job_running && r->motion->jobs->kind == LH_CS_JOB_SEAL);
 }
 
@@ -147,6 +161,7 @@ static void to_be_written(
     mo->unwritten += size;
     r->logs->unwritten += size;
     lh_buf_append(&w->bytes, bytes, from, size);
+    w->checksum = r->checksum;
 }
 
 static struct lh_buf take_write(struct lh_cs_motion *mo)
@@ -177,8 +192,11 @@ bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header 
 {
     LH_ASSERT(lh_cs_replica_usable(r) && bytes->size == h->size);
     LH_ASSERT(h->size <= r->header.chunk_size - r->end);
-    if (!lh_writers_note(&lh_cs_move(r)->writers, h, r->end))
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    if (!lh_writers_note(&mo->writers, h, r->end))
         return false;
+    if (r->end == r->written)
+        mo->written_checksum = r->checksum;
     r->checksum = checksum;
     r->end += h->size;
     size_t half = LH_PLANTED("half-batch-committed") ? h->size / 2 : h->size;
@@ -249,6 +267,7 @@ static void write_log(struct lh_cs_replica *r)
 {
     struct lh_cs_motion *mo = lh_cs_move(r);
     uint64_t offset = r->end - mo->unwritten;
+    mo->writing_checksum = mo->writes->checksum;
     struct lh_buf data = take_write(mo);
 
     mo->writing = data.size;
@@ -308,35 +327,19 @@ void lh_cs_replica_pump(struct lh_cs_replica *r)
     r->logs->users->pumped(r);
 }
 
-/* The log is cut back to what was written, and read back: offset, checksum and writers of what was
- * accepted and not written are no longer true. */
-static void cut_back(struct lh_cs_replica *r, int error)
-{
-    lh_cs_replica_drop_unwritten(r);
-    r->end = r->written;
-    r->state = LH_CS_REPLICA_TRUNCATING;
-    r->logs->users->cut_back(r, error);
-    lh_cs_jobs_drop_waiting(r, error);
-    lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRUNCATE, .length = r->written});
-}
-
 static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
 {
-    if (error == LH_ERR_DISK_FULL) {
-        LH_MARK("disk-full");
-        lh_fx_log(r->cs->fx, LH_ERROR,
-            "chunk %" PRIu64 ": the disk is full at %" PRIu64 " bytes of its log", r->chunk,
-            r->written);
-        cut_back(r, error);
-        return;
-    }
     if (error != LH_OK) {
-        LH_MARK("disk-write-fails");
-        lh_cs_replica_lose(r, error, r->written);
+        if (error == LH_ERR_DISK_FULL)
+            LH_MARK("disk-full");
+        else
+            LH_MARK("disk-write-fails");
+        lh_cs_freeze(r, error);
         return;
     }
     bool hidden = r->committed > r->written;
     r->written += bytes;
+    lh_cs_move(r)->written_checksum = r->motion->writing_checksum;
     if (hidden)
         lh_cs_replica_readable(r);
     if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED ||
@@ -367,9 +370,7 @@ static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     lh_cs_move(r)->syncing = 0;
     if (error != LH_OK && !LH_PLANTED("fsync-retried")) {
         LH_MARK("disk-sync-fails");
-        /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
-         * fdatasync would lie. So it is also when the log is just being cut back. */
-        lh_cs_replica_lose(r, error, r->synced);
+        lh_cs_doubt(r, error);
     } else if (error == LH_OK && r->state == LH_CS_REPLICA_READY && covers > r->synced) {
         r->synced = covers;
         r->logs->users->durable(r);
@@ -381,10 +382,18 @@ static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 
 void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
 {
-    if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
-        return;
+    if (r->anew)
+        lh_cs_put_old_back(r, error);
+    else if (r->state != LH_CS_REPLICA_LOST && r->state != LH_CS_REPLICA_REMOVING &&
+             r->state != LH_CS_REPLICA_FROZEN)
+        lh_cs_replica_condemn(r, error, offset);
+}
+
+void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset)
+{
+    lh_cs_thawed(r);
     lh_fx_log(r->cs->fx, LH_ERROR,
-        "chunk %" PRIu64 ": this replica is lost (%s at %" PRIu64 "); it must be copied anew",
+        "chunk %" PRIu64 ": this replica is damaged (%s at %" PRIu64 "); it must be copied again",
         r->chunk, lh_error_text(error), offset);
     LH_MARK("replica-lost");
     r->cs->counts.replicas_lost[-error]++;

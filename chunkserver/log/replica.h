@@ -24,7 +24,10 @@ enum lh_cs_replica_state {
     LH_CS_REPLICA_SCANNING,   /* its log is being read back */
     LH_CS_REPLICA_TRUNCATING, /* its file is being cut; then it is read back again */
     LH_CS_REPLICA_READY,
-    LH_CS_REPLICA_LOST, /* unreadable, failed or marked so (FAIL-4, FAIL-5) */
+    LH_CS_REPLICA_FROZEN, /* its disk has refused a change, or a sync: what it has is read, and
+                             nothing of it changes before the disk does again (REC-6) */
+    LH_CS_REPLICA_LOST,   /* damaged (FAIL-4): its whole batches are read until a copy takes its
+                             place. Without a header nothing is */
     LH_CS_REPLICA_REMOVING
 };
 
@@ -44,6 +47,10 @@ struct lh_cs_replica {
 
     /* Of log/ alone. */
     bool headless;        /* no valid header was found */
+    bool in_doubt;        /* a sync of its file has failed: that is never written to again (FAIL-5) */
+    bool torn;            /* FAIL-3: its end is to be marked as truncated, and cut */
+    bool unrecorded;      /* the seal is not in the header that the disk has */
+    bool anew;            /* it is written to the file that is to take its place (REC-9) */
     bool header_unsynced; /* it was written, not synced; the other slot is on the disk */
     bool loading;         /* registration waits for its header and log to be read: scan.c */
     bool stirred;         /* it is looked at when the step ends: motion.c */
@@ -71,6 +78,10 @@ bool lh_cs_replica_unverified(const struct lh_cs_replica *r);
 bool lh_cs_replica_sealing(const struct lh_cs_replica *r);
 /* The seal is recorded, and its header is on the disk. */
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r);
+/* FAIL-3: its end was no whole batch at a start. */
+bool lh_cs_replica_truncated(const struct lh_cs_replica *r);
+/* What it has can be read, batch by batch, though it may change nothing, or is damaged. */
+bool lh_cs_replica_is_kept(const struct lh_cs_replica *r);
 /* READY and not sealed or being sealed */
 bool lh_cs_replica_usable(const struct lh_cs_replica *r);
 /* It is sealed, and no job runs that may change that. */
@@ -121,7 +132,8 @@ void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
 void lh_cs_replica_readable(struct lh_cs_replica *r);
 /* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
 void lh_cs_replica_pump(struct lh_cs_replica *r);
-/* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
+/* Damaged (FAIL-4): ends every role of it, marks it, reports it. One that is frozen or damaged stays
+ * as it is. */
 void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
 
 /* ---- jobs.c: changes of its header, of its file's length or of its existence. A job runs alone,
@@ -137,7 +149,9 @@ enum lh_cs_job_kind {
     LH_CS_JOB_COPY, /* says that it is incomplete, then cuts the log to `length` (REC-4) */
     LH_CS_JOB_TRIM, /* gives back what is reserved behind the log's end */
     LH_CS_JOB_LOSE,
-    LH_CS_JOB_REMOVE
+    LH_CS_JOB_REMOVE,
+    LH_CS_JOB_KEEP,   /* after a change that was refused: syncs what is there (REC-6) */
+    LH_CS_JOB_REWRITE /* after a sync that failed: writes a new file (FAIL-5) */
 };
 
 /* True: nothing is left to do. */
@@ -160,6 +174,9 @@ struct lh_cs_job {
     bool at_start;        /* TRUNCATE: what goes was no whole batch when the log was read back */
     uint64_t barrier;     /* the log's end when it was submitted */
     lh_cs_job_step *next; /* steps.c */
+    enum lh_disk_op done; /* the operation that was completed last */
+    struct lh_chunk_header before; /* the header as it was when the job began */
+    struct lh_cs_rewriting *rewriting; /* REWRITE */
     struct lh_cs_job *after;
 };
 
@@ -175,9 +192,16 @@ void lh_cs_jobs_asked_again(struct lh_cs_replica *r, uint64_t session);
 /* Writes an empty replica with this header, in place of what is there if that has none. */
 void lh_cs_replica_create(
     struct lh_cs_replica *r, const struct lh_chunk_header *h, struct lh_cs_job job);
-/* Nothing of its log counts any more, also what is to be written: it is to be created anew.
- * `replace`: there is a file, which goes first. */
-void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace);
+enum lh_cs_clearing {
+    LH_CS_CLEAR_NEW,     /* there is no file */
+    LH_CS_CLEAR_REPLACE, /* its file goes first */
+    LH_CS_CLEAR_ANEW     /* its file stays until the new one adds up to the seal (REC-9) */
+};
+
+/* Nothing of its log counts any more, also what is to be written: it is to be created again. */
+void lh_cs_replica_clear(struct lh_cs_replica *r, enum lh_cs_clearing how);
+/* The file that was to take its place is given up: what was there before is read again. */
+void lh_cs_replica_put_back(struct lh_cs_replica *r);
 /* Nobody's full member from now on (REC-4); a job says so on the disk. */
 void lh_cs_replica_mark_incomplete(struct lh_cs_replica *r);
 /* Nothing below this version is taken from now on (FENCE-1). */
@@ -188,5 +212,10 @@ void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job);
 void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job);
 /* For "shortest-log-wins": what the primary has not is taken away here. */
 void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum);
+/* A frozen one is told the seal, which its log adds up to: it is read as a sealed one from now on,
+ * and the job records the seal once the disk takes it. */
+void lh_cs_replica_seal_kept(struct lh_cs_replica *r, const struct lh_cs_job *job);
+/* The same seal is told again: who is to hear that it is recorded. */
+void lh_cs_replica_seal_session(struct lh_cs_replica *r, uint64_t session);
 /* Another server's log does not fit this one: whoever can reads this one back. */
 void lh_cs_replica_differs(struct lh_cs_replica *r);

@@ -38,6 +38,7 @@ void lh_cs_report_lost(struct lh_cs_replica *r, int error)
     lost.chunk = r->chunk;
     lost.version = r->header.version;
     lost.error = (Leasehold__ErrorCode)-error;
+    lost.kept = lh_cs_replica_is_kept(r);
     lost.offset = r->written;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
     m.lost = &lost;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/tables.h"
 
@@ -20,6 +21,13 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 static const struct lh_cs_disk_user header_read = {.done = header_done};
 static const struct lh_cs_disk_user log_read = {.done = read_done};
 
+void lh_cs_scan_load(struct lh_cs_replica *r)
+{
+    r->state = LH_CS_REPLICA_LOADING;
+    lh_cs_disk_ask(r->logs, &header_read, r, NULL,
+        &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = HEADERS_BYTES});
+}
+
 static void load_more(struct lh_cs_logs *logs)
 {
     const struct lh_chunkserver_config *c = &logs->cs->config;
@@ -30,8 +38,7 @@ static void load_more(struct lh_cs_logs *logs)
             continue;
         r->loading = true;
         logs->loading++;
-        lh_cs_disk_ask(logs, &header_read, r, NULL,
-            &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = HEADERS_BYTES});
+        lh_cs_scan_load(r);
     }
 }
 
@@ -73,6 +80,10 @@ static void found_sealed(struct lh_cs_replica *r)
     r->state = LH_CS_REPLICA_READY;
     r->end = r->written = r->synced = r->committed = r->header.sealed_length;
     r->checksum = r->header.sealed_checksum;
+    if (r->header.lost)
+        r->state = LH_CS_REPLICA_LOST;
+    else if (r->in_doubt)
+        lh_cs_doubt(r, LH_ERR_UNSYNCED);
     lh_cs_scan_loaded(r);
 }
 
@@ -80,6 +91,14 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
 {
     struct lh_cs_replica *r = t->replica;
 
+    if (r->state != LH_CS_REPLICA_LOADING)
+        return; /* it is to be removed */
+    if (error == LH_ERR_UNSYNCED && !r->in_doubt) {
+        LH_MARK("scan-in-doubt");
+        r->in_doubt = true; /* from now on the disk itself is read */
+        lh_cs_scan_load(r);
+        return;
+    }
     if (error == LH_OK)
         error = lh_chunk_header_decode(bytes, r->chunk, &r->header);
     if (error == LH_OK &&
@@ -96,11 +115,11 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         LH_MARK("scan-incomplete");
         r->header.sealed = false;
     }
-    if (r->header.lost && !LH_PLANTED("lost-replica-comes-back")) {
+    if (LH_PLANTED("lost-replica-comes-back"))
+        r->header.lost = false;
+    if (r->header.lost)
         LH_MARK("scan-lost");
-        r->state = LH_CS_REPLICA_LOST;
-        lh_cs_scan_loaded(r);
-    } else if (r->header.sealed) {
+    if (r->header.sealed) {
         found_sealed(r);
     } else {
         lh_cs_scan_start(r);
@@ -151,12 +170,14 @@ static void scan_done(struct lh_cs_replica *r)
         r->logs->users->read_back(r);
         return;
     }
-    r->state = LH_CS_REPLICA_READY;
+    r->state = r->header.lost ? LH_CS_REPLICA_LOST : LH_CS_REPLICA_READY;
     r->written = r->end;
     r->synced = r->end; /* what a server finds at its start, or has just cut, is on the disk */
     if (r->committed > r->end)
         r->committed = r->end;
-    if (r->loading)
+    if (r->in_doubt && !r->header.lost)
+        lh_cs_doubt(r, LH_ERR_UNSYNCED);
+    else if (r->loading && !r->header.lost)
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     lh_cs_scan_loaded(r);
     lh_cs_replica_pump(r);
@@ -175,7 +196,7 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
  * damaged says nothing. */
 static bool is_rot(const struct lh_cs_replica *r, int why)
 {
-    bool same_boot = memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+    bool same_boot = !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 
     return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
            why != LH_ERR_WOULD_BLOCK;
@@ -192,6 +213,10 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
             scan_done(r);
         return;
     }
+    if (r->header.lost) {
+        scan_done(r); /* what is whole in front of the damage */
+        return;
+    }
     /* Below the length at which equality was confirmed nothing can be a torn tail. */
     if (good < r->header.equal_length || (extra && is_rot(r, why))) {
         if (good < r->header.equal_length)
@@ -203,6 +228,11 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
     }
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
         LH_MARK("scan-torn-tail");
+        if (r->in_doubt) { /* nothing is cut of a file that is never written to again */
+            r->torn = true;
+            scan_done(r);
+            return;
+        }
         lh_fx_log(r->cs->fx, LH_WARN, "chunk %" PRIu64 ": cutting a torn tail at %" PRIu64,
             r->chunk, good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to

@@ -2,6 +2,7 @@
 #include "chunkserver/log/steps.h"
 
 #include "chunkserver/log/internal.h"
+#include "chunkserver/log/rewrite.h"
 #include "chunkserver/log/space.h"
 
 #include <inttypes.h>
@@ -57,6 +58,13 @@ static bool done(struct lh_cs_replica *r, struct lh_cs_job *j)
     (void)r;
     (void)j;
     return true;
+}
+
+/* REC-9: what was copied has been compared, and is on the disk. Only now the file goes that was
+ * damaged. */
+static bool take_place(struct lh_cs_replica *r, struct lh_cs_job *j)
+{
+    return !r->anew || begin(r, j, done, LH_DISK_REPLACE, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -158,7 +166,7 @@ static bool create_file(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool create(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    if (r->headless)
+    if (r->headless || r->anew)
         return begin(r, j, create_file, LH_DISK_REMOVE, 0);
     return create_file(r, j);
 }
@@ -237,7 +245,7 @@ static bool compare(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool seal_header_written(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    return sync_log(r, j, done);
+    return sync_log(r, j, take_place);
 }
 
 static bool seal_header(struct lh_cs_replica *r, struct lh_cs_job *j)
@@ -318,7 +326,7 @@ static bool copy(struct lh_cs_replica *r, struct lh_cs_job *j)
 }
 
 /* ------------------------------------------------------------------------------------------------
- * TRIM, LOSE, REMOVE. */
+ * TRIM, LOSE, KEEP, REMOVE. */
 
 static bool trim(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
@@ -332,10 +340,15 @@ static bool lose_mark_written(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool lose(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    if (r->headless)
+    if (r->headless || r->in_doubt)
         return true;
     r->header.lost = true;
     return write_header(r, j, lose_mark_written);
+}
+
+static bool keep(struct lh_cs_replica *r, struct lh_cs_job *j)
+{
+    return sync_log(r, j, done);
 }
 
 static bool remove_file(struct lh_cs_replica *r, struct lh_cs_job *j)
@@ -354,6 +367,8 @@ step *const lh_cs_job_first_steps[] = {
     [LH_CS_JOB_TRIM] = trim,
     [LH_CS_JOB_LOSE] = lose,
     [LH_CS_JOB_REMOVE] = remove_file,
+    [LH_CS_JOB_KEEP] = keep,
+    [LH_CS_JOB_REWRITE] = lh_cs_rewrite,
 };
 
 enum lh_cs_create_left lh_cs_create_left(const struct lh_cs_job *j)

@@ -54,6 +54,7 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
     DL_DELETE(c->room->copies, c);
     lh_cs_serve(r)->copying = NULL;
     free(c);
+    lh_cs_replica_put_back(r);
 }
 
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error)
@@ -96,14 +97,22 @@ static void mark_and_cut(struct lh_cs_copying *c, uint64_t length)
     lh_cs_replica_pump(r);
 }
 
+/* REC-9: what is there of a sealed chunk stays until what replaces it adds up. */
+static enum lh_cs_clearing clearing(const struct lh_cs_copying *c)
+{
+    bool stays = c->sealed && !c->replica->headless && !LH_PLANTED("damaged-file-goes-first");
+
+    return stays ? LH_CS_CLEAR_ANEW : LH_CS_CLEAR_REPLACE;
+}
+
 /* An empty replica in place of what is there, if anything is. The version that this server has
  * adopted stays: it never falls (INV-3). */
-static void make_anew(struct lh_cs_copying *c, bool replace)
+static void make_anew(struct lh_cs_copying *c, enum lh_cs_clearing how)
 {
     struct lh_cs_replica *r = c->replica;
 
     end_roles(r);
-    lh_cs_replica_clear(r, replace);
+    lh_cs_replica_clear(r, how);
     lh_cs_replica_mark_incomplete(r);
     lh_cs_serve(r)->diverged = false;
     c->made_anew = c->marked = true;
@@ -130,7 +139,10 @@ void lh_cs_copying_restart(struct lh_cs_copying *c)
         c->unfit = 0;
         if (c->source_count > 0)
             c->source = (c->source + 1) % c->source_count;
-        mark_and_cut(c, 0);
+        if (c->sealed && !c->replica->anew)
+            make_anew(c, clearing(c));
+        else
+            mark_and_cut(c, 0);
     }
 }
 
@@ -210,7 +222,7 @@ static bool begin(struct lh_cs_copying *c)
     }
     if (r->header.chunk_size != c->chunk_size) {
         if (c->met)
-            make_anew(c, true);
+            make_anew(c, LH_CS_CLEAR_REPLACE);
         else
             lh_cs_copy_ask(c, true);
         return false;
@@ -236,7 +248,7 @@ static void lost(struct lh_cs_copying *c)
         lh_cs_copy_ask(c, true);
     } else {
         LH_MARK("copy-of-lost-replica");
-        make_anew(c, true);
+        make_anew(c, clearing(c));
     }
 }
 
@@ -385,7 +397,7 @@ void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyRepl
     r = lh_cs_replica_add(room->logs, m->chunk, LH_CS_REPLICA_CREATING);
     c = copying_new(room, r);
     take_command(c, m);
-    make_anew(c, false);
+    make_anew(c, LH_CS_CLEAR_NEW);
 }
 
 static void out_of_time(void *core, struct lh_timer *timer)

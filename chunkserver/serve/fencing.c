@@ -20,9 +20,10 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
         fenced.checksum = r->checksum;
         fenced.unverified = lh_cs_replica_unverified(r);
         fenced.committed = lh_cs_replica_known_committed(r);
-        fenced.truncated = r->header.truncated;
+        fenced.truncated = lh_cs_replica_truncated(r);
         if (lh_cs_served(r)->fenced.version == version) {
             LH_MARK("fenced-with-what-is-committed");
+            fenced.unverified = fenced.truncated = false; /* it knows, whatever its disk has */
             fenced.length = lh_cs_served(r)->fenced.length;
             fenced.checksum = lh_cs_served(r)->fenced.checksum;
             fenced.primary = true;
@@ -43,9 +44,42 @@ static int refusal(const struct lh_cs_replica *r, uint64_t version)
         return LH_ERR_CORRUPT;
     if (version < r->adopting)
         return LH_ERR_STALE_VERSION;
-    if (r->state != LH_CS_REPLICA_READY)
+    if (r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_FROZEN)
         return LH_ERR_RECOVERING;
     return LH_OK;
+}
+
+void lh_cs_fencing_primary_ends(struct lh_cs_replica *r)
+{
+    struct lh_cs_primary *p = lh_cs_primary_of(r);
+
+    if (!lh_cs_primary_has_recovered(p))
+        return;
+    struct lh_cs_served *s = lh_cs_serve(r);
+    s->word.version = lh_cs_primary_version(p);
+    s->word.length = r->committed;
+    s->word.checksum = lh_cs_primary_committed_checksum(p);
+}
+
+/* REC-7: it cannot write the version down, so it is not fenced, whatever it answers. But who was the
+ * primary until now, and gave that up since its disk refuses changes, is as good as fenced: the
+ * right to commit was in its memory, and nobody has committed anything since without it. */
+static void fence_frozen(struct lh_cs_replica *r, uint64_t version)
+{
+    struct lh_cs_served *s = lh_cs_serve(r);
+
+    if (s->word.version > 0 && s->word.version == r->adopting &&
+        !lh_cs_replica_sealing(r)) {
+        s->fenced = s->word;
+        s->fenced.version = version;
+    }
+    lh_cs_replica_fence(r, version);
+    if (s->fenced.version == version)
+        LH_MARK("frozen-primary-gives-its-word");
+    else
+        LH_MARK("frozen-member-is-not-fenced");
+    bool fenced = s->fenced.version == version || LH_PLANTED("fenced-in-memory");
+    answer(r->cs, r, r->chunk, version, fenced ? LH_OK : LH_ERR_IO);
 }
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
@@ -69,6 +103,10 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
     if (error != LH_OK || LH_PLANTED("roll-without-fence")) {
         LH_MARK("fence-refused");
         answer(cs, r, m->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : m->version, error);
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_FROZEN) {
+        fence_frozen(r, m->version);
         return;
     }
     const struct lh_cs_job adoption = {
@@ -104,11 +142,12 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         return;
     if (error == LH_OK && r->adopting > j->version)
         error = LH_ERR_STALE_VERSION;
-    else if (error != LH_OK && r->state == LH_CS_REPLICA_TRUNCATING)
-        error = LH_ERR_RECOVERING;
+    else if (error != LH_OK && r->state == LH_CS_REPLICA_FROZEN)
+        error = lh_cs_served(r)->fenced.version == j->version ? LH_OK : LH_ERR_IO;
     else if (error == LH_OK && r->state != LH_CS_REPLICA_READY)
         error = LH_ERR_NO_REPLICA; /* lost or being removed by now: what it has is not for sure */
     /* FENCE-1: the version, and every byte accepted below it. */
-    LH_ASSERT(error != LH_OK || (r->written == r->end && r->synced == r->end));
+    LH_ASSERT(error != LH_OK || r->state == LH_CS_REPLICA_FROZEN ||
+              (r->written == r->end && r->synced == r->end));
     answer(r->cs, r, r->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : j->version, error);
 }

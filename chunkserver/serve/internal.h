@@ -25,14 +25,18 @@ struct lh_cs_serving {
     struct lh_cs_scrub scrub;
 };
 
+/* What a primary had committed when it ceased to be one: all that was ever acknowledged. */
+struct lh_cs_word {
+    uint64_t version;
+    uint64_t length, checksum;
+};
+
 /* What this room keeps with a replica, as long as any of it is in use. Else the replica has a
  * constant one. */
 struct lh_cs_served {
     struct lh_cs_feed *feed; /* feeder.h: from its primary; NULL: none */
-    struct {                 /* fencing.c: what this server had committed when it was fenced */
-        uint64_t version;    /* by which; 0: it was not, or was not the primary */
-        uint64_t length, checksum;
-    } fenced;
+    struct lh_cs_word fenced; /* fencing.c: by which version; 0: it was not, or not the primary */
+    struct lh_cs_word word;   /* it was the primary at that version when it was frozen */
 
     struct lh_cs_copying *copying; /* not NULL: it is being copied to */
     bool diverged;                 /* incomplete, and it was no prefix of the primary's log */

@@ -180,12 +180,16 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
         reply(cs, l->id, NULL, LH_ERR_RECOVERING, "this replica is incomplete", NULL);
         return;
     }
-    if (r->state == LH_CS_REPLICA_LOST) {
+    bool damaged = r->state == LH_CS_REPLICA_LOST;
+    if (damaged && (r->headless || m->mode == LEASEHOLD__READ_MODE__RECOVERY ||
+                       LH_PLANTED("damaged-replica-is-not-read"))) {
         LH_MARK("read-lost-replica");
-        reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost: read another one", NULL);
+        reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
-    if (r->state != LH_CS_REPLICA_READY) {
+    if (damaged)
+        LH_MARK("read-damaged-replica");
+    if (r->state != LH_CS_REPLICA_READY && !lh_cs_replica_is_kept(r)) {
         reply(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back", NULL);
         return;
     }
@@ -230,6 +234,11 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
 
     if (error == LH_ERR_WOULD_BLOCK && read_larger(rd, bytes))
         return;
+    if (lh_cs_replica_is_kept(r)) { /* what is whole is read, and nothing is concluded */
+        bool some = piece->batches.size > 0;
+        finish(rd, some ? LH_OK : LH_ERR_CORRUPT, NULL, some ? piece : NULL);
+        return;
+    }
     if (error != LH_OK && (piece->batches.size > 0 || rd->offset == 0)) {
         /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
          * a replica with rot in it is copied anew as a whole (FAIL-4). */
@@ -250,7 +259,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 {
     struct lh_cs_reading *rd = t->owner;
     struct lh_cs_replica *r = rd->replica;
-    struct lh_cs_piece piece;
+    struct lh_cs_piece piece = {.for_copy = rd->paced};
 
     rd->ticket = NULL;
     if (error == LH_ERR_SHORTAGE) {
@@ -263,6 +272,10 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
             return;
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
+    }
+    if (error != LH_OK && lh_cs_replica_is_kept(r)) {
+        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+        return;
     }
     if (error != LH_OK) {
         lh_cs_replica_lose(r, error, rd->offset); /* answers this reader too */

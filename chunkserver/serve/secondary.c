@@ -22,7 +22,7 @@ static Leasehold__ReplicateAnswer answer_of(
     m.length = lh_cs_replica_durable(r);
     m.checksum = r->checksum;
     m.unverified = lh_cs_replica_unverified(r);
-    m.truncated = r->header.truncated;
+    m.truncated = lh_cs_replica_truncated(r);
     m.committed = lh_cs_replica_known_committed(r);
     return m;
 }
@@ -276,6 +276,11 @@ static void take_part(
     if (r->state == LH_CS_REPLICA_LOST) {
         LH_MARK("adopt-lost-replica");
         refuse_part(feeder, m, r, LH_ERR_CORRUPT, "this replica is lost");
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_FROZEN) {
+        LH_MARK("adopt-frozen-replica");
+        refuse_part(feeder, m, r, LH_ERR_IO, "the disk refuses changes of this replica");
         return;
     }
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT) {

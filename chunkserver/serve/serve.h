@@ -76,6 +76,8 @@ void lh_cs_serving_removed(struct lh_cs_replica *r);
 void lh_cs_serving_settled(struct lh_cs_replica *r);
 void lh_cs_serving_pumped(struct lh_cs_replica *r);
 void lh_cs_serving_readable(struct lh_cs_replica *r);
+/* The primary is about to give its lease up, since its disk refuses changes (REC-7). */
+void lh_cs_fencing_primary_ends(struct lh_cs_replica *r);
 void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error);
 void lh_cs_serving_lost(struct lh_cs_replica *r, int error);
 void lh_cs_serving_differs(struct lh_cs_replica *r);

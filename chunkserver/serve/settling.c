@@ -151,7 +151,8 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
         send_refusal(cs, l->id, LH_ERR_NO_REPLICA, NULL);
         return;
     }
-    if (r->state != LH_CS_REPLICA_READY || r->incomplete ||
+    bool read = r->state == LH_CS_REPLICA_READY || r->state == LH_CS_REPLICA_FROZEN;
+    if (!read || r->incomplete ||
         (r->adopting < m->version && !lh_cs_replica_sealing(r))) {
         LH_MARK("settle-incomplete-replica");
         send_refusal(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");

@@ -21,6 +21,8 @@ static void on_grant(struct lh_cs_session *s, const Leasehold__Grant *g)
         refusal = LH_ERR_NO_REPLICA;
     else if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
         refusal = LH_ERR_CORRUPT;
+    else if (r->state == LH_CS_REPLICA_FROZEN)
+        refusal = LH_ERR_IO;
     else if (lh_cs_replica_sealing(r))
         refusal = LH_ERR_CHUNK_FULL;
     else if (g->version < r->adopting)
@@ -75,7 +77,9 @@ static void on_recall(struct lh_cs_session *s, const Leasehold__RecallLease *m)
     lh_cs_lease_recall(s->primaries, m->chunk, m->version);
 }
 
-static void seal_recorded(struct lh_cs_host *cs, uint64_t chunk, uint64_t version, int error)
+/* `kept`: it cannot be recorded, but the log adds up to it, and is read as a sealed one. */
+static void seal_recorded(
+    struct lh_cs_host *cs, uint64_t chunk, uint64_t version, int error, bool kept)
 {
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
@@ -84,6 +88,7 @@ static void seal_recorded(struct lh_cs_host *cs, uint64_t chunk, uint64_t versio
     recorded.chunk = chunk;
     recorded.version = version;
     recorded.error = (Leasehold__ErrorCode)-error;
+    recorded.kept = kept;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
     m.seal_recorded = &recorded;
     lh_cs_send(cs, &m);
@@ -97,8 +102,9 @@ static bool asked_now(const struct lh_cs_replica *r, const struct lh_cs_job *j)
 
 static void sealed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
-    if (asked_now(r, j) && error == LH_OK)
-        seal_recorded(r->cs, r->chunk, j->version, LH_OK);
+    if (!asked_now(r, j) || (error != LH_OK && !r->unrecorded))
+        return;
+    seal_recorded(r->cs, r->chunk, j->version, error, error != LH_OK);
 }
 
 static void record(struct lh_cs_replica *r, struct lh_cs_job seal)
@@ -112,11 +118,19 @@ static void record(struct lh_cs_replica *r, struct lh_cs_job seal)
  * it is refreshed. */
 static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
-    if (!asked_now(r, j) || r->adopting >= j->version)
+    if (!asked_now(r, j) || (r->adopting >= j->version && r->state != LH_CS_REPLICA_FROZEN))
         return; /* the master tells it again when this server registers */
-    if (error != LH_OK || !j->matches || r->state != LH_CS_REPLICA_READY || r->incomplete ||
-        lh_cs_primary_of(r) != NULL) {
-        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_UNAVAILABLE);
+    bool frozen = r->state == LH_CS_REPLICA_FROZEN;
+    if (error != LH_OK || !j->matches || (r->state != LH_CS_REPLICA_READY && !frozen) ||
+        r->incomplete || lh_cs_primary_of(r) != NULL) {
+        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_UNAVAILABLE, false);
+        return;
+    }
+    if (frozen) {
+        struct lh_cs_job seal = *j;
+        seal.owner = sealed;
+        lh_cs_replica_seal_kept(r, &seal);
+        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_IO, true);
         return;
     }
     LH_MARK("seal-of-missed-version-adds-up");
@@ -138,11 +152,17 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     if (r == NULL || r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
         return;
     if (r->incomplete) {
-        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE, false);
         return; /* the copy records it (REC-4) */
     }
     if (r->state == LH_CS_REPLICA_READY && lh_cs_replica_sealed_now(r)) {
-        seal_recorded(cs, m->chunk, r->header.version, LH_OK);
+        seal_recorded(cs, m->chunk, r->header.version, LH_OK, false);
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_FROZEN && r->header.sealed) {
+        lh_cs_replica_seal_session(r, m->session);
+        seal_recorded(cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK,
+            r->unrecorded);
         return;
     }
     const struct lh_cs_job seal = {
@@ -153,8 +173,9 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     };
     /* Only a member of the sealed version holds everything below the sealed length. One that was
      * not reached by the fence is made equal by a copy, unless its log adds up to the very seal. */
-    if (r->state == LH_CS_REPLICA_READY && r->adopting < m->version &&
-        lh_cs_primary_of(r) == NULL) {
+    bool frozen = r->state == LH_CS_REPLICA_FROZEN && r->adopting <= m->version;
+    bool missed = r->state == LH_CS_REPLICA_READY && r->adopting < m->version;
+    if ((missed && lh_cs_primary_of(r) == NULL) || frozen) {
         LH_MARK("seal-of-a-version-that-was-missed");
         struct lh_cs_job comparison = seal;
         comparison.kind = LH_CS_JOB_COMPARE;
@@ -176,7 +197,7 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         /* A machine that went down, or was not reached while others went on (FAIL-2a): what is here
          * is used as far as it agrees, and a copy makes it a full member again (REC-5). */
         LH_MARK("seal-above-own-log");
-        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE, false);
         return;
     }
     record(r, seal);
@@ -214,7 +235,7 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     if (r == NULL)
         r = lh_cs_replica_add(s->logs, m->chunk, LH_CS_REPLICA_CREATING);
     else
-        lh_cs_replica_clear(r, true); /* its file could not be removed */
+        lh_cs_replica_clear(r, LH_CS_CLEAR_REPLACE); /* its file could not be removed */
     struct lh_chunk_header h = {
         .chunk = m->chunk,
         .version = m->version,
@@ -269,7 +290,8 @@ static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m
         replica_removed(cs, m->chunk, LH_ERR_STALE_VERSION);
         return;
     }
-    if (r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_LOST && !r->incomplete) {
+    if (r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_FROZEN &&
+        r->state != LH_CS_REPLICA_LOST && !r->incomplete) {
         replica_removed(cs, m->chunk, LH_ERR_RECOVERING); /* being read back */
         return;
     }

@@ -25,6 +25,7 @@ static void fill_report(Leasehold__ReplicaReport *report, struct lh_cs_replica *
     report->sealed = lh_cs_replica_sealed_durably(r);
     report->unverified = lh_cs_replica_unverified(r);
     report->lost = r->state == LH_CS_REPLICA_LOST;
+    report->kept = r->state == LH_CS_REPLICA_LOST && lh_cs_replica_is_kept(r);
     report->copying = r->incomplete;
     lh_cs_report_registered(r);
 }

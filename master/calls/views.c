@@ -18,6 +18,7 @@ void lh_m_chunk_view(
     view->info.sealed = c->sealed;
     view->info.length = c->sealed ? c->length : 0;
     view->info.unbacked = !lh_m_backed(m, c);
+    uint32_t first = 0, last = c->member_count;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         leasehold__member__init(&view->members[i]);
@@ -25,7 +26,7 @@ void lh_m_chunk_view(
         if (lh_m_live(m, s))
             view->members[i].address = s->address;
         view->members[i].joining = c->members[i].joining;
-        view->pointers[i] = &view->members[i];
+        view->pointers[c->members[i].lost ? --last : first++] = &view->members[i];
     }
     view->info.n_members = c->member_count;
     view->info.members = view->pointers;

@@ -88,7 +88,7 @@ void lh_m_on_confirm(
     struct lh_m_member *member = lh_m_member(c, s);
     /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
     if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
-        lh_m_lose(m, c, member);
+        lh_m_lose(m, c, member, lh_m_is_kept(m, member));
     lh_m_refused(m, c, s, m->heartbeat);
     lh_m_lease_over(m, c, "was refused");
     lh_m_refused_version(m, c, s, confirm->adopted);

@@ -71,7 +71,16 @@ bool lh_m_is_source(
 
     if (health == LH_M_STALE && LH_PLANTED("repair-source-stale"))
         return true;
-    return health == LH_M_GOOD && (!c->sealed || member->sealed);
+    if (health == LH_M_LOST)
+        return c->sealed && lh_m_is_kept(m, member);
+    return health == LH_M_GOOD && (!c->sealed || member->sealed || member->kept);
+}
+
+bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member)
+{
+    const struct lh_m_server *s = lh_m_server_of(m, member);
+
+    return member->kept && lh_m_live(m, s) && member->seen == lh_m_session_of(s);
 }
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
@@ -102,13 +111,19 @@ void lh_m_reported(
     if (member == NULL || r->lost)
         return;
     member->sealed = r->sealed && r->version == c->version;
+    member->kept = false;
     member->stale = c->sealed && !r->sealed && (r->version < c->version || r->copying);
     if (!r->copying)
         lh_m_seen(m, c, s);
 }
 
-void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member)
+void lh_m_lose(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept)
 {
+    if (member->lost || c->created) {
+        member->kept = kept;
+        member->seen = lh_m_session_of(lh_m_server_of(m, member));
+    }
     if (member->lost)
         return;
     member->lost = true;

@@ -49,6 +49,9 @@ bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s);
 /* Could others copy the chunk from this member? */
 bool lh_m_is_source(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
+/* Has its server said in its present session that what it has can be read, though the replica is
+ * lost, or cannot record the seal that its log adds up to (REC-8, REC-9)? */
+bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member);
 /* How long a server without a session, or with a failing disk, still counts. */
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s);
 /* The server has shown in its present session that it has the replica of `c`; nothing if it is no
@@ -57,8 +60,10 @@ void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 /* The server's registration tells of its replica of `c`. */
 void lh_m_reported(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, const struct lh_m_report *r);
-/* The member's replica is of no use any more (FAIL-4, FAIL-5): durable with this step. */
-void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member);
+/* The member's replica is damaged (FAIL-4): durable with this step. `kept`: its server, which has a
+ * session, says that its whole batches can be read. */
+void lh_m_lose(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept);
 /* The server's session began, ended, or its disk began to fail or to answer. */
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
 

@@ -20,7 +20,7 @@ void lh_m_reports_keep(
         struct lh_m_chunk *c = items[i].lost ? lh_m_chunk_find(m, items[i].chunk) : NULL;
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
         if (member != NULL)
-            lh_m_lose(m, c, member); /* only a copy makes it good again (FAIL-5) */
+            lh_m_lose(m, c, member, items[i].kept); /* only a copy makes it good again (FAIL-4) */
     }
     m->reporting++;
 }
@@ -131,7 +131,7 @@ void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
     /* It stays a member until the primary reports it: only the primary knows who has what. */
     LH_MARK("replica-lost-heard");
     m->counts.replicas_lost++;
-    lh_m_lose(m, c, member);
+    lh_m_lose(m, c, member, report->kept);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
         "); it needs to be copied anew",

@@ -11,6 +11,7 @@
 static void count(struct lh_master *m, struct lh_m_chunk *c)
 {
     uint32_t good_ones = 0, staying = 0;
+    const struct lh_m_extra *e;
     bool moving = false;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -29,13 +30,14 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
         struct lh_m_member *member = &c->members[i];
         struct lh_m_server *s = lh_m_server_of(m, member);
         s->census.members_so_far++;
-        /* A replica that is of no use, or not complete yet, is needed by nobody. */
-        if (staying >= c->file->replication || member->lost || member->joining)
+        if (!lh_m_member_needed(m, c, member, staying))
             continue;
         s->census.needed_so_far++;
         if (lh_m_drained(s) && c->file->replication > m->moving.wanted_so_far)
             m->moving.wanted_so_far = c->file->replication;
     }
+    TAILQ_FOREACH(e, &c->motion->extras, link)
+        e->server->census.needed_so_far += lh_m_extra_needed(m, e);
     if (good_ones < c->file->replication && c->created)
         m->moving.degraded_so_far++;
     if (!moving && good_ones == c->member_count && good_ones >= c->file->replication &&
@@ -165,7 +167,8 @@ static void end_census(struct lh_master *m)
         if (lh_m_drained(s) && (s->census.copying || s->copies_in > 0))
             s->census.first = v->begun + 1;
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
-            lh_m_counted(m, s) && s->census.members == 0 && s->session.lessee.count == 0)
+            lh_m_counted(m, s) && s->census.members == 0 && s->census.needed == 0 &&
+            s->session.lessee.count == 0)
             forget(m, s);
         note_obstacle(m, s);
     }

@@ -159,6 +159,10 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 static bool better_source(
     const struct lh_m_chunk *c, const struct lh_m_server *a, const struct lh_m_server *b)
 {
+    bool a_lost = lh_m_member(c, a)->lost, b_lost = lh_m_member(c, b)->lost;
+
+    if (a_lost != b_lost)
+        return b_lost; /* it has what no other one has, at best */
     if ((a == c->motion->seal.bad_source) != (b == c->motion->seal.bad_source))
         return b == c->motion->seal
                         .bad_source; /* a checksum at the end does not say whose bytes are wrong */

@@ -3,6 +3,7 @@
  * An *extra* (inventory/extras.c) may be the last copy of something, or what a repair can begin
  * with, so it goes only when the chunk is in perfect health without it. While nothing is deleted
  * (inventory/behind.c), removals are kept. */
+#include "master/keep/internal.h"
 #include "master/keep/keep.h"
 
 #include "master/inventory/inventory.h"
@@ -23,42 +24,6 @@ void lh_m_garbage_init(struct lh_master *m)
 
 /* ---- Extras. */
 
-/* A member that a deletion can rely on: what counts as good for a repair may have been down for as
- * long as its session still runs, or may not have heard of the seal. */
-static bool well(const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *i)
-{
-    return lh_m_member_health(m, c, i) == LH_M_GOOD && lh_m_looks_alive(m, lh_m_server_of(m, i)) &&
-           lh_m_reachable(m, lh_m_server_of(m, i)) && (!c->sealed || i->sealed);
-}
-
-static uint32_t members_well(const struct lh_master *m, const struct lh_m_chunk *c)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < c->member_count; i++)
-        count += well(m, c, &c->members[i]);
-    return count;
-}
-
-/* KEEP-3. */
-static bool of_no_use(const struct lh_master *m, const struct lh_m_extra *e)
-{
-    const struct lh_m_chunk *c = e->chunk;
-    uint32_t count;
-
-    if (c->removed || !c->created || !lh_m_is_durable(m, c->motion->ticket) ||
-        (c->intent_to_seal && !c->sealed) || lh_m_copy_at(m, c, e->server))
-        return false;
-    if (LH_PLANTED("garbage-ignores-health"))
-        return true;
-    count = members_well(m, c);
-    /* As many as there should be. A server that is being drained does not keep a replica for a
-     * file that asks for more of them than there are servers. */
-    return count == c->member_count &&
-           (count >= c->file->replication ||
-               (count >= c->file->min_replicas && lh_m_drained(e->server)));
-}
-
 static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
 {
     struct lh_m_chunk *c = e->chunk;
@@ -70,7 +35,7 @@ static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
     }
     if (e->asked)
         return;
-    if (!of_no_use(m, e)) {
+    if (!lh_m_extra_goes(m, e)) {
         LH_MARK("extra-kept");
         return;
     }

@@ -36,6 +36,17 @@ struct lh_m_member *lh_m_most_useless(const struct lh_master *m, const struct lh
 /* Takes it out of the set; what lies at its server is left to garbage.c once that is durable. */
 void lh_m_member_drop(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member);
 
+/* ---- needed.c (REC-10) */
+
+/* Would the chunk be worse off without this member's replica? `staying`: so many good members are
+ * not to leave. */
+bool lh_m_member_needed(const struct lh_master *m, const struct lh_m_chunk *c,
+    const struct lh_m_member *member, uint32_t staying);
+/* May it be the last whole replica? */
+bool lh_m_extra_needed(const struct lh_master *m, const struct lh_m_extra *e);
+/* May it be deleted (KEEP-3)? */
+bool lh_m_extra_goes(const struct lh_master *m, const struct lh_m_extra *e);
+
 /* ---- moves.c */
 
 /* The move of the chunk's replica from there; NULL: there is none. */

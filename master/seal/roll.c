@@ -192,6 +192,10 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
                report->version > c->version) {
         fence_above(m, roll, s, report->version);
         return;
+    } else if (report->error == LEASEHOLD__ERROR_CODE__IO) {
+        LH_MARK("fence-refused-by-the-disk"); /* it is asked again, and nobody is held up by it */
+        if (!lh_m_roll_unfenced(roll, s) && roll->unfenced.count < LH_REPLICATION_MAX)
+            roll->unfenced.servers[roll->unfenced.count++] = s;
     } else {
         LH_MARK("fence-answered-later"); /* it is asked again */
         return;

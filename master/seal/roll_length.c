@@ -27,6 +27,14 @@ const struct lh_m_fenced *lh_m_roll_answer(
     return NULL;
 }
 
+bool lh_m_roll_unfenced(const struct lh_m_roll *roll, const struct lh_m_server *s)
+{
+    for (uint32_t i = 0; i < roll->unfenced.count; i++)
+        if (roll->unfenced.servers[i] == s)
+            return true;
+    return false;
+}
+
 uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     uint32_t there = 0;
@@ -96,7 +104,8 @@ static void list_logs(
                 .reachable = alive};
         else if (!lh_m_log_counts(m, member))
             logs[i] = (struct lh_log){.state = LH_LOG_NONE};
-        else if (alive && !member->excluded && !others_hang(m, roll))
+        else if (alive && !member->excluded && !lh_m_roll_unfenced(roll, s) &&
+                 !others_hang(m, roll))
             logs[i] = (struct lh_log){.state = LH_LOG_AWAITED};
         else
             logs[i] = (struct lh_log){.state = LH_LOG_AWAY};

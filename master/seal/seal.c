@@ -85,6 +85,11 @@ void lh_m_on_seal_recorded(
     }
     if (report->error == LEASEHOLD__ERROR_CODE__OK && report->version == c->version) {
         member->sealed = true;
+        member->stale = member->kept = false;
+        member->seen = lh_m_session_of(s);
+    } else if (report->kept && report->version == c->version) {
+        LH_MARK("seal-kept-in-memory");
+        member->kept = true;
         member->stale = false;
         member->seen = lh_m_session_of(s);
     } else {

@@ -32,6 +32,8 @@ bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member
 /* What `s` answered to the fence; NULL: nothing yet. */
 const struct lh_m_fenced *lh_m_roll_answer(
     const struct lh_m_roll *roll, const struct lh_m_server *s);
+/* Has it answered that its disk refuses the fence? */
+bool lh_m_roll_unfenced(const struct lh_m_roll *roll, const struct lh_m_server *s);
 /* For how many logs a roll does not wait in vain: as many as acknowledge an append; those that are
  * gone count no more. */
 uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c);

@@ -43,6 +43,7 @@ static void add(struct lh_m_registration *r, const Leasehold__Register *piece)
             .empty = report->length == 0,
             .sealed = report->sealed,
             .lost = report->lost,
+            .kept = report->kept,
             .copying = report->copying};
     }
     LH_GROW(r->held, r->held_capacity, r->held_count + piece->n_held);

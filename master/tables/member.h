@@ -8,7 +8,9 @@ struct lh_m_member {
     uint32_t server : LH_M_SERVER_BITS; /* its number; see lh_m_server_of() */
     bool joining : 1;                   /* REC-4 */
     bool created : 1; /* confirmed its empty replica; all true once the chunk is created */
-    bool lost : 1;    /* durable: its replica is of no use (FAIL-5) until it is copied anew */
+    bool lost : 1;    /* durable: its replica is damaged (FAIL-4) until it is copied again */
+    bool kept : 1;    /* as its server said in the session `seen`: lost, and its whole batches can be
+                         read (REC-9); or it adds up to the seal, and cannot record it (REC-8) */
     bool stale : 1;   /* it lacks what its chunk's seal covers, and must be refreshed */
     bool sealed : 1;  /* it has recorded the chunk's seal, as far as this master heard */
     bool leaving : 1; /* another server is to take its place: it is drained, or too much is on it */
@@ -36,7 +38,7 @@ enum lh_m_health {
     LH_M_GOOD,
     LH_M_AWAY,    /* no session, or a failing disk, for less than the grace period */
     LH_M_GONE,    /* for longer */
-    LH_M_LOST,    /* FAIL-4, FAIL-5 */
+    LH_M_LOST,    /* FAIL-4 */
     LH_M_MISSING, /* its server registered without it */
     LH_M_STALE,   /* it missed what the chunk's seal covers */
     LH_M_JOINING  /* REC-4 */

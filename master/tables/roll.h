@@ -12,6 +12,12 @@ struct lh_m_fenced {
     bool truncated; /* FAIL-3: it may have been longer once */
 };
 
+/* Who has answered that its disk refuses the version: it is not fenced, and is asked again (REC-7). */
+struct lh_m_unfenced {
+    const struct lh_m_server *servers[LH_REPLICATION_MAX];
+    uint32_t count;
+};
+
 /* A chunk that is being sealed because its primary is lost (FAIL-2a); see seal/roll.c. */
 struct lh_m_roll {
     struct lh_m_chunk *chunk;
@@ -26,6 +32,7 @@ struct lh_m_roll {
     bool backed; /* so many members have all of that as acknowledge an append */
     struct lh_m_fenced answers[LH_REPLICATION_MAX];
     uint32_t answer_count;
+    struct lh_m_unfenced unfenced;
     uint64_t committed; /* the most that any answer knew, also of those that were forgotten */
     struct lh_timer timer;
     TAILQ_ENTRY(lh_m_roll) link;

@@ -4,11 +4,11 @@
 #include "master/tables/common.h"
 #include "master/tables/session.h"
 
-#define LH_M_SERVER_BITS 25
+#define LH_M_SERVER_BITS 24
 
 struct lh_m_report {
     uint64_t chunk, version;
-    bool empty, sealed, lost, copying;
+    bool empty, sealed, lost, kept, copying;
 };
 
 /* Of inventory/: what it can take. */

@@ -17,9 +17,13 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 {
     const struct lh_input *in = s->input;
 
-    if (a->part == PART_SERVER && in->kind == LH_IN_DISK && in->op == LH_DISK_SYNC &&
-        in->error != LH_OK && in->error != LH_ERR_SHORTAGE && in->file != LH_PROBE_FILE)
-        lh_ob_replica(lh_ob_chunk(o, in->file), a->number)->sync_failed = true;
+    if (a->part == PART_SERVER && in->kind == LH_IN_DISK && in->op != LH_DISK_READ &&
+        in->error != LH_OK && in->error != LH_ERR_SHORTAGE && in->file != LH_PROBE_FILE &&
+        (in->file & LH_NEW_FILE) == 0) {
+        struct replica *r = lh_ob_replica(lh_ob_chunk(o, in->file), a->number);
+        r->refused = true;
+        r->sync_failed = r->sync_failed || in->op == LH_DISK_SYNC;
+    }
     if (a->part != PART_SERVER || s->method != LH_METHOD_SESSION || s->message == NULL)
         return;
     const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
@@ -68,8 +72,14 @@ static void check_speaker(
 }
 
 /* A registration's length vouches for nothing; whatever does is told after a sync. */
-static void check_registered(struct lh_sim_observers *o, const struct actor *a, uint64_t chunk)
+static void check_registered(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, bool unverified)
 {
+    struct chunk *c = lh_ob_chunk(o, chunk);
+
+    if (lh_ob_replica(c, a->number)->sync_failed &&
+        (unverified || lh_ob_on_platter(o, c, a->number)))
+        return; /* it denies nothing (FAIL-5) */
     check_said(o, a, chunk, "registers with its replica",
         is_cut_at_start(a, lh_ob_replica(lh_ob_chunk(o, chunk), a->number)));
 }
@@ -320,7 +330,7 @@ static void check_reports(
         if (report->lost)
             r->lost = true;
         else if (m->registration == 1)
-            check_registered(o, a, c->id);
+            check_registered(o, a, c->id, report->unverified);
         const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
         /* What this process has written itself may have been cut short since; it tries again. */
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||
@@ -356,10 +366,13 @@ static void fences(struct lh_sim_observers *o, const struct actor *a, const Leas
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
         return;
-    check_speaker(o, a, m->chunk, "answers a fence");
-    check_complete(o, a, m->chunk, "answers a fence");
-    /* A primary says what it has committed; the log that it has ordered may be longer. */
-    check_durable(o, a, m->chunk, m->primary ? UINT64_MAX : m->length);
+    /* A primary says what it has committed; the log that it has ordered may be longer. If its disk
+     * takes no changes its word counts all the same (REC-7). */
+    if (!m->primary || !lh_ob_replica(c, a->number)->refused) {
+        check_speaker(o, a, m->chunk, "answers a fence");
+        check_complete(o, a, m->chunk, "answers a fence");
+        check_durable(o, a, m->chunk, m->primary ? UINT64_MAX : m->length);
+    }
     lh_ob_replica(c, a->number)->fenced = (struct fenced){.version = m->version,
         .length = m->length,
         .checksum = m->checksum,

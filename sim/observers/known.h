@@ -70,7 +70,9 @@ struct replica {
     /* A sync failed while its process died, and nobody was told: what the kernel calls clean may
      * not be on the platter, until the file is another or the power fails. */
     bool astray;
-    bool sync_failed;         /* and the process that runs was told (FAIL-5) */
+    bool in_doubt;            /* a sync of its file has failed (FAIL-5) */
+    bool sync_failed;         /* and the process that runs was told */
+    bool refused;             /* a change of it was, in this process (REC-6) */
     bool missing;             /* its server has registered without it, and the master knows */
     uint64_t copy_ordered_at; /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */

@@ -60,6 +60,8 @@ bool lh_ob_unverified(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
 
     if (h->synced || h->sealed || h->version == 0)
         return false;
+    if (c->replicas[server].in_doubt)
+        return true;
     memcpy(boot, &number, sizeof number);
     return a->dark || memcmp(h->equal_boot, boot, sizeof boot) != 0;
 }
@@ -135,13 +137,28 @@ static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t
     lh_ob_commit_check(o, c, server, 0, c->committed, "its header was written");
 }
 
+/* The new file is whole, and durable: what was known of the old one is over. */
+static void replaced(struct lh_sim_observers *o, const struct actor *a, struct chunk *c)
+{
+    struct replica *r = &c->replicas[a->number];
+
+    r->damaged = r->header_damaged = r->lost = r->in_doubt = r->sync_failed = r->refused = false;
+    r->astray = r->truncated = r->header_written = false;
+    r->kernel_known = r->platter_known = false;
+    r->logged_at = lh_sim_now(o->sim);
+    header_changed(o, c, a->number);
+    lh_ob_inv3_header(o, c, a->number);
+}
+
 void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t file,
     enum lh_disk_op op, uint64_t offset, uint64_t length, int error)
 {
     if (a->part != PART_SERVER || file == LH_PROBE_FILE || op == LH_DISK_READ ||
         op == LH_DISK_RESERVE)
         return;
-    struct chunk *c = lh_ob_chunk(o, file);
+    if ((file & LH_NEW_FILE) != 0 && op != LH_DISK_REPLACE)
+        return; /* nobody counts on it yet */
+    struct chunk *c = lh_ob_chunk(o, file & ~LH_NEW_FILE);
     struct replica *r = &c->replicas[a->number];
     /* While a process dies its world has ended already; else nobody asked for this. */
     bool by_itself = error == LH_ERR_CLOSED && a->alive == lh_sim_is_up(a->node);
@@ -160,12 +177,14 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
                 .fenced_heard = r->fenced_heard,
                 .copy_ordered_at = r->copy_ordered_at};
         break;
+    case LH_DISK_REPLACE:
+        if (error == LH_OK || error == LH_ERR_CLOSED)
+            replaced(o, a, c);
+        break;
     case LH_DISK_WRITE:
         if (offset >= LH_SIM_LOG_START)
             r->logged_at = lh_sim_now(o->sim);
         if (offset < LH_SIM_LOG_START) {
-            if (error != LH_OK && error != LH_ERR_CLOSED && error != LH_ERR_SHORTAGE)
-                damage(o, c, r); /* any part of the slot may be written */
             r->kernel_known = false;
             r->header_written = true;
             if (by_itself)
@@ -186,9 +205,10 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         break;
     case LH_DISK_SYNC:
         r->truncated = false;
-        if (error != LH_OK && error != LH_ERR_CLOSED) {
-            damage(o, c, r); /* FAIL-5: what the platter has nobody knows */
+        if (error != LH_OK && error != LH_ERR_CLOSED) { /* FAIL-5 */
+            r->in_doubt = true;
             r->astray = r->astray || a->alive != lh_sim_is_up(a->node);
+            lh_ob_reconsider(o, c);
         }
         if (r->header_written) {
             r->header_written = false;
@@ -210,7 +230,7 @@ static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->kernel_known = r->platter_known = r->header_written = false;
-        r->seal_seen = r->astray = false;
+        r->seal_seen = r->astray = r->in_doubt = false;
         if (c->removed)
             continue;
         lh_ob_inv3_header(o, c, a->number);
@@ -229,7 +249,8 @@ static void after_start(struct lh_sim_observers *o, const struct actor *a)
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->said = r->released = r->seal_told = r->listed_at = 0;
-        r->sync_failed = r->truncated = r->ordered = false;
+        r->sync_failed = r->refused = r->truncated = r->ordered = false;
+        r->kernel_known = r->kernel_known && !r->in_doubt; /* what the disk has is read */
         r->lost = lh_ob_kernel(o, c, a->number)->lost;
     }
 }

@@ -265,7 +265,7 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
     struct lh_sim_story *s = arg;
     char number[LH_SIM_NUMBER_BYTES];
     static const char *const names[LH_DISK_OPS] = {
-        "create", "write", "sync", "read", "truncate", "remove", "reserve"};
+        "create", "write", "sync", "read", "truncate", "remove", "reserve", "replace"};
 
     (void)offset;
     if (s->ended || error == LH_ERR_CLOSED)
@@ -274,11 +274,13 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
     struct lh_sim_transition t = {.topic = LH_SIM_TOPIC_REPLICA,
         .node = lh_sim_index(s, node),
         .peer = LH_SIM_NOBODY,
-        .chunk = file};
+        .chunk = file & ~LH_NEW_FILE};
     if (file == LH_PROBE_FILE && error == LH_ERR_ALREADY_EXISTS)
         return; /* as after every restart */
     if (error != LH_OK)
         lh_sim_tell(s, t, "disk: %s failed: %s", names[op], lh_error_name(error));
+    else if (op == LH_DISK_REPLACE)
+        lh_sim_tell(s, t, "puts a new file in the place of its old one");
     else if (op == LH_DISK_TRUNCATE && file != LH_PROBE_FILE)
         lh_sim_tell(s, t, "cuts its log to %s bytes",
             lh_sim_number(number, length < LH_LOG_START ? 0 : length - LH_LOG_START));

@@ -243,7 +243,8 @@ const struct lh_sim_slot_type lh_sim_slot_where = {
 
 static const struct lh_sim_choice ops[] = {{"creates", LH_DISK_CREATE}, {"writes", LH_DISK_WRITE},
     {"syncs", LH_DISK_SYNC}, {"reads", LH_DISK_READ}, {"truncates", LH_DISK_TRUNCATE},
-    {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE}, {0}};
+    {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE},
+    {"replaces", LH_DISK_REPLACE}, {0}};
 
 static const struct lh_sim_choice streams[] = {{"Append", LH_METHOD_APPEND},
     {"Replicate", LH_METHOD_REPLICATE}, {"Session", LH_METHOD_SESSION},

@@ -139,9 +139,26 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
+    if (f->failed)
+        return LH_ERR_IO; /* it is not tried */
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     f->failed = f->failed || op->fault != LH_OK;
     return op->fault;
+}
+
+static int do_replace(struct disk *d, const struct disk_op *op)
+{
+    if (lh_sim_files_find(&d->files, op->file) == NULL)
+        return LH_ERR_NOT_FOUND;
+    lh_sim_files_rename(&d->files, op->file, op->file & ~LH_NEW_FILE);
+    return LH_OK;
+}
+
+static int do_remove(struct disk *d, const struct disk_op *op)
+{
+    lh_sim_files_remove(&d->files, op->file);
+    lh_sim_files_remove(&d->files, op->file | LH_NEW_FILE);
+    return LH_OK;
 }
 
 static uint64_t duration(struct lh_sim_node *node, enum lh_disk_op op)
@@ -232,13 +249,14 @@ static void set_aside(struct lh_sim_node *node, uint64_t file)
 
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
 {
-    const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
+    struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
     if (op->fault == LH_ERR_SHORTAGE)
         return do_not(node, op, result);
     bool opens = op->op != LH_DISK_CREATE && op->op != LH_DISK_REMOVE;
-    if (f != NULL && f->unwritten && opens) {
-        set_aside(node, op->file);
-        return LH_ERR_IO;
+    if (f != NULL && f->untold && opens) {
+        f->untold = false;
+        lh_sim_file_drop_cache(&node->disk.files, f);
+        return LH_ERR_UNSYNCED;
     }
     switch (op->op) {
     case LH_DISK_SYNC:
@@ -266,9 +284,10 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
         return do_reserve(&node->disk, op);
     case LH_DISK_READ:
         return do_read(&node->disk, op, result);
+    case LH_DISK_REPLACE:
+        return do_replace(&node->disk, op);
     default:
-        lh_sim_files_remove(&node->disk.files, op->file);
-        return LH_OK;
+        return do_remove(&node->disk, op);
     }
 }
 
@@ -394,13 +413,14 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
     struct disk_fault *fault = &node->disk.faults[LH_DISK_SYNC];
 
     for (size_t i = node->disk.files.count; i-- > 0;)
-        if (node->disk.files.list[i]->failed)
-            set_aside(node, node->disk.files.list[i]->number);
+        if ((node->disk.files.list[i]->number & LH_NEW_FILE) != 0)
+            lh_sim_files_remove(&node->disk.files, node->disk.files.list[i]->number);
     for (size_t i = 0; i < node->disk.files.count; i++) {
         struct lh_sim_file *f = node->disk.files.list[i];
         bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
         fault->count -= fails;
-        f->unwritten = f->unwritten || fails;
+        f->failed = f->failed || fails;
+        f->untold = f->failed;
         if (f->first == NULL)
             continue;
         lh_sim_file_sync(f, UINT64_MAX, fails ? random : NULL);

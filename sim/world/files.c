@@ -242,6 +242,32 @@ void lh_sim_file_sync(struct lh_sim_file *f, uint64_t upto, struct lh_prng *fail
     }
 }
 
+void lh_sim_file_drop_cache(struct lh_sim_files *files, struct lh_sim_file *f)
+{
+    while (f->first != NULL)
+        forget_first(f);
+    files->used -= lh_sim_file_allocated(f);
+    if (!f->together)
+        copy_bytes(&f->cache, &f->platter);
+    files->used += lh_sim_file_allocated(f);
+    f->astray = false;
+}
+
+void lh_sim_files_rename(struct lh_sim_files *files, uint64_t from, uint64_t to)
+{
+    size_t i = position(files, from);
+    struct lh_sim_file *f = files->list[i];
+
+    LH_ASSERT(f->number == from);
+    memmove(&files->list[i], &files->list[i + 1], (--files->count - i) * sizeof *files->list);
+    lh_sim_files_remove(files, to);
+    i = position(files, to);
+    memmove(&files->list[i + 1], &files->list[i], (files->count++ - i) * sizeof *files->list);
+    files->list[i] = f;
+    f->number = to;
+    f->on_platter = true;
+}
+
 /* What a power loss leaves of a write when it tears it: any of the sectors that it covers, and
  * perhaps the file's new end without the bytes before it. */
 static void tear(struct lh_prng *random, struct lh_sim_file *f, const struct lh_sim_change *c)
@@ -290,7 +316,8 @@ void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random)
         }
         if (!f->together)
             copy_bytes(&f->cache, &f->platter);
-        f->astray = f->failed = false; /* what is read is what the platter has */
+        f->astray = false; /* what is read is what the platter has */
+        f->failed = f->failed && lh_prng_below(random, 2) == 0; /* the mark may be there */
         files->used += lh_sim_file_allocated(f);
         files->list[kept++] = f;
     }

@@ -21,8 +21,8 @@ struct lh_sim_file {
     uint64_t reserved; /* bytes preallocated */
     bool on_platter;   /* its directory entry is */
     bool astray;       /* the platter may differ from the cache by more than the changes below */
-    bool unwritten;    /* it was found so at a start, and its first user is to hear of it */
-    bool failed;       /* a sync has: it is not there for the next process (FAIL-5) */
+    bool failed;       /* a sync has, and none succeeds any more (FAIL-5) */
+    bool untold;       /* the process that runs has not heard of that: its first read is to fail */
     /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
      * what is about to change the cache parts the two first. */
     bool together;
@@ -51,6 +51,12 @@ void lh_sim_files_create(struct lh_sim_files *files, uint64_t number, uint64_t r
 
 /* Room for so many bytes, or for those that it has. */
 void lh_sim_files_reserve(struct lh_sim_files *files, struct lh_sim_file *f, uint64_t bytes);
+
+/* The kernel forgets what is not on the platter. */
+void lh_sim_file_drop_cache(struct lh_sim_files *files, struct lh_sim_file *f);
+
+/* The file gets another number, and is durable under it; one that had that number is gone. */
+void lh_sim_files_rename(struct lh_sim_files *files, uint64_t from, uint64_t to);
 
 /* Durable at once; none of that number is fine too. */
 void lh_sim_files_remove(struct lh_sim_files *files, uint64_t number);

@@ -156,7 +156,7 @@ static void print_message(FILE *to, const ProtobufCMessage *message)
 const char *lh_sim_disk_op_name(enum lh_disk_op op)
 {
     static const char *const names[LH_DISK_OPS] = {
-        "create", "write", "sync", "read", "truncate", "remove", "reserve"};
+        "create", "write", "sync", "read", "truncate", "remove", "reserve", "replace"};
 
     return names[op];
 }

@@ -191,8 +191,19 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
         return LH_OK;
     }
     if (o->op == LH_DISK_REMOVE) {
+        struct file *new_one = node_file(w, o->node, o->file | LH_NEW_FILE);
         if (f != NULL)
             file_clear(f);
+        if (new_one != NULL && new_one != f)
+            file_clear(new_one);
+        return LH_OK;
+    }
+    if (o->op == LH_DISK_REPLACE) {
+        struct file *old = node_file(w, o->node, o->file & ~LH_NEW_FILE);
+        assert_non_null(f);
+        if (old != NULL)
+            file_clear(old);
+        f->id = o->file & ~LH_NEW_FILE;
         return LH_OK;
     }
     if (f == NULL)
