@@ -5,6 +5,7 @@
  * it sees only that it takes long, and SES-6 sees the same. Asking a sync again is sound: it was
  * not tried (FAIL-5), and a later one covers what the first was to cover. Nor does the order among
  * operations suffer: to the rest of the core what waits is under way. */
+#include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
 
 #include "base/alloc.h"
@@ -227,6 +228,10 @@ void lh_cs_disk_done(struct lh_cs_logs *logs, struct lh_input *in)
     if (r != NULL) {
         LH_ASSERT(r->outstanding > 0);
         r->outstanding--;
+    }
+    if (error == LH_ERR_UNSYNCED && r != NULL && r->state != LH_CS_REPLICA_LOADING) {
+        lh_cs_doubt(r, error); /* the kernel has told of a failure that no sync of ours has met */
+        error = LH_ERR_IO;
     }
     if (wanted(&done))
         done.user->done(&done.ticket, error, &in->payload);

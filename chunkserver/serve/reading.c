@@ -129,6 +129,10 @@ static void look(struct lh_cs_reading *rd)
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
         return;
     }
+    if (r->state == LH_CS_REPLICA_LOST && rd->offset >= limit && !sealed(r)) {
+        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+        return;
+    }
     if (rd->offset < limit && rd->paced && !lh_instant_reached(r->cs->now, paced_until(r))) {
         LH_MARK("copy-source-waits");
         lh_timer_set(&r->cs->timers, &rd->timer, paced_until(r));
@@ -277,8 +281,15 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
-    if (error != LH_OK) {
+    if (error == LH_ERR_CORRUPT) {
         lh_cs_replica_lose(r, error, rd->offset); /* answers this reader too */
+        return;
+    }
+    if (error != LH_OK) {
+        /* One refusal says nothing of what is there. The scrub asks again. */
+        LH_MARK("read-refused-by-the-disk");
+        lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
+        finish(rd, LH_ERR_IO, "the disk cannot read this now: read another replica", NULL);
         return;
     }
     take(rd, bytes, &piece);

@@ -615,8 +615,10 @@ STORY(an_answer_that_has_not_left_is_not_sent_once_the_replica_is_lost)
     append(c, 2, 100); /* stored everywhere; its answer waits behind those */
     settle(w);
     assert_int_equal(node_status(w, A).committed, 2 * BATCH);
-    node_fail_disk(w, A, LH_DISK_WRITE, 0, LH_ERR_IO);
     append(c, 3, 100);
+    node_file(w, A, CHUNK)->cache[LH_LOG_START + 50] ^= 1;
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+    (void)reader(w, A, q); /* which meets the rot */
     settle(w);
     assert_true(node_status(w, A).lost);
     w->unread = false;

@@ -878,7 +878,8 @@ STORY(a_failed_sync_begins_the_copy_anew_in_another_file)
     copy_sealed(w, D, s, AB);
     pass(w, 100);
     assert_int_equal(heard(w, D)->copied.error, LH_ERR_IO);
-    assert_true(node_status(w, D).lost);
+    assert_false(node_status(w, D).lost);
+    assert_true(node_status(w, D).copying);
     heard_clear(w);
     copy_sealed(w, D, s, AB);
     pass(w, 100);

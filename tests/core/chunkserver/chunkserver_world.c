@@ -181,6 +181,10 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
             f->reserved = (size_t)o->length - 1; /* so does ext4: what there was is taken */
         return error;
     }
+    if (n->read_only && o->op != LH_DISK_READ && o->op != LH_DISK_SYNC)
+        return LH_ERR_IO;
+    if (n->sync_bad && o->op == LH_DISK_SYNC && (o->file & ~LH_NEW_FILE) == CHUNK)
+        return LH_ERR_IO;
     if (o->op == LH_DISK_CREATE) {
         if (f != NULL)
             return LH_ERR_ALREADY_EXISTS;
@@ -693,7 +697,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
         HEAR(
-            recorded, .version = m->seal_recorded->version, .error = -(int)m->seal_recorded->error);
+            recorded, .version = m->seal_recorded->version, .error = -(int)m->seal_recorded->error,
+            .kept = m->seal_recorded->kept);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,

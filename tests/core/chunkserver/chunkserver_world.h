@@ -109,7 +109,7 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-        bool sealed, unverified, primary, appends_wait, unsure, failing, ran_out;
+        bool sealed, unverified, primary, appends_wait, unsure, failing, ran_out, kept;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat, shown;
@@ -128,6 +128,8 @@ struct node {
     int stopped_error;
     bool disk_stalled;
     bool starved;   /* no operation can be begun: SHORTAGE */
+    bool read_only; /* whatever would change a file fails */
+    bool sync_bad;  /* each sync of CHUNK fails, the new file's too, and with it what it covers */
     int fail_error; /* the next operation of this kind fails */
     enum lh_disk_op fail_op;
     unsigned fail_after; /* so many of them succeed before */

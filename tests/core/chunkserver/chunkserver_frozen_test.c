@@ -1,0 +1,363 @@
+/* Stories about disks that refuse changes or syncs, and about rot at every member (REC-6 to REC-9,
+ * FAIL-5): what a replica has is not given up for what its disk cannot do. */
+#include "tests/core/chunkserver/chunkserver_story.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const Leasehold__ReadReply *read_at(
+    struct world *w, int node, Leasehold__ReadMode mode, uint64_t offset)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    q.mode = mode;
+    q.version = 1;
+    q.offset = offset;
+    q.max_bytes = BATCH;
+    struct conn *r = reader(w, node, q);
+    settle(w);
+    return read_reply(r);
+}
+
+static int read_error(struct world *w, int node, uint64_t offset)
+{
+    return -(int)read_at(w, node, LEASEHOLD__READ_MODE__CLIENT, offset)->error;
+}
+
+static void rot(struct world *w, int node, uint64_t offset)
+{
+    node_file(w, node, CHUNK)->cache[LH_LOG_START + offset] ^= 1;
+    node_file(w, node, CHUNK)->durable[LH_LOG_START + offset] ^= 1;
+}
+
+static void restart(struct world *w, int node, bool power)
+{
+    node_kill(w, node, power);
+    settle(w);
+    node_start(w, node);
+    settle(w);
+}
+
+/* Every server's disk refuses changes, which the primary has met. */
+static struct conn *given_read_only_disks(struct world *w, uint64_t batches)
+{
+    struct conn *c = given_a_written_chunk(w, batches);
+
+    pass(w, 20); /* all know what is committed */
+    for (int i = A; i <= C; i++)
+        w->nodes[i].read_only = true;
+    append(c, batches + 1, 100);
+    settle(w);
+    assert_false(answered(c, batches + 1));
+    return c;
+}
+
+STORY(what_a_server_has_is_read_while_its_disk_refuses_changes)
+{
+    (void)given_read_only_disks(w, 3);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(node_status(w, i).length, 3 * BATCH);
+        assert_int_equal(read_error(w, i, 2 * BATCH), LH_OK);
+        assert_int_equal(heard(w, i)->lost.n, 0);
+    }
+    for (int i = A; i <= C; i++)
+        w->nodes[i].read_only = false;
+    pass(w, 10000);
+    master_grant(w, A, 2, ABC, 2);
+    settle(w);
+    assert_int_equal(heard(w, A)->recovered.length, 3 * BATCH);
+    struct conn *c = appender(w, A, 2, WRITER, 4);
+    settle(w);
+    append(c, 4, 100);
+    settle(w);
+    assert_int_equal(position(c, 4), 3 * BATCH);
+    check_logs(w, ABC);
+}
+
+STORY(a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced)
+{
+    (void)given_read_only_disks(w, 3);
+    uint64_t checksum = node_status(w, A).checksum;
+    for (int i = A; i <= C; i++)
+        master_fence(w, i, 2);
+    settle(w);
+    assert_int_equal(heard(w, A)->fenced.error, LH_OK);
+    assert_true(heard(w, A)->fenced.primary && !heard(w, A)->fenced.unverified);
+    assert_int_equal(heard(w, A)->fenced.length, 3 * BATCH);
+    assert_int_equal(heard(w, A)->fenced.checksum, checksum);
+    assert_int_equal(heard(w, B)->fenced.error, LH_ERR_IO);
+    assert_int_equal(heard(w, C)->fenced.error, LH_ERR_IO);
+
+    /* Asked again it says the same; and one that was started since knows nothing. */
+    master_fence(w, A, 2);
+    settle(w);
+    assert_true(heard(w, A)->fenced.n == 2 && heard(w, A)->fenced.primary);
+    w->nodes[A].read_only = false;
+    restart(w, A, false);
+    heard_clear(w);
+    master_fence(w, A, 2);
+    settle(w);
+    assert_int_equal(heard(w, A)->fenced.error, LH_OK);
+    assert_false(heard(w, A)->fenced.primary);
+    assert_int_equal(node_status(w, A).version, 2);
+}
+
+STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
+{
+    (void)given_read_only_disks(w, 3);
+    uint64_t checksum = node_status(w, A).checksum;
+    for (int i = A; i <= C; i++)
+        master_fence(w, i, 2);
+    settle(w);
+    for (int i = A; i <= C; i++)
+        master_record_seal(w, i, 2, 3 * BATCH, checksum);
+    settle(w);
+    for (int i = A; i <= C; i++) {
+        assert_int_equal(heard(w, i)->recorded.error, LH_ERR_IO);
+        assert_true(heard(w, i)->recorded.kept);
+        assert_int_equal(read_error(w, i, 0), LH_OK);
+        assert_true(read_at(w, i, LEASEHOLD__READ_MODE__CLIENT, 0)->sealed);
+        struct conn *s = settler(w, i, 2, WRITER);
+        settle(w);
+        assert_true(settle_reply(s)->known && settle_reply(s)->last_sequence == 3);
+    }
+
+    /* A server that starts again is told again. */
+    restart(w, B, false);
+    assert_false(w->nodes[B].registered->register_->replicas[0]->sealed);
+    master_record_seal(w, B, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_true(heard(w, B)->recorded.kept);
+
+    /* It is recorded as soon as the disk takes it. */
+    for (int i = A; i <= C; i++)
+        w->nodes[i].read_only = false;
+    pass(w, 11000);
+    for (int i = A; i <= C; i++) {
+        assert_int_equal(heard(w, i)->recorded.error, LH_OK);
+        assert_int_equal(heard(w, i)->recorded.version, 2);
+        restart(w, i, true);
+        assert_true(node_status(w, i).sealed && node_status(w, i).version == 2);
+    }
+    check_logs(w, ABC);
+}
+
+STORY(another_log_than_the_seals_is_not_kept_for_it)
+{
+    (void)given_read_only_disks(w, 3);
+    uint64_t checksum = node_status(w, A).checksum;
+    master_fence(w, B, 2);
+    master_record_seal(w, B, 2, 3 * BATCH, checksum ^ 1);
+    settle(w);
+    assert_true(heard(w, B)->recorded.error != LH_OK && !heard(w, B)->recorded.kept);
+    master_record_seal(w, B, 2, 4 * BATCH, checksum);
+    settle(w);
+    assert_true(heard(w, B)->recorded.error != LH_OK && !heard(w, B)->recorded.kept);
+}
+
+STORY(a_version_that_was_refused_is_not_the_replicas)
+{
+    (void)given_a_written_chunk(w, 2);
+    w->nodes[B].read_only = true;
+    master_fence(w, B, 5);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_ERR_IO);
+    assert_int_equal(node_status(w, B).version, 1);
+    w->nodes[B].read_only = false;
+    pass(w, 1000);
+    restart(w, B, false);
+    assert_int_equal(w->nodes[B].registered->register_->replicas[0]->version, 1);
+    master_fence(w, B, 5);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_OK);
+    restart(w, B, true);
+    assert_int_equal(node_status(w, B).version, 5);
+}
+
+STORY(syncs_that_fail_at_every_member_lose_nothing)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+
+    pass(w, 20);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].sync_bad = true;
+    append(c, 4, 100);
+    pass(w, 3000); /* a buffered log is synced now and then */
+    for (int i = A; i <= C; i++)
+        w->nodes[i].sync_bad = false;
+    pass(w, 11000);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(heard(w, i)->lost.n, 0);
+        assert_true(node_status(w, i).length >= 3 * BATCH);
+    }
+    master_grant(w, B, 2, ABC, 2);
+    settle(w);
+    assert_true(heard(w, B)->recovered.n > 0 && heard(w, B)->recovered.length >= 3 * BATCH);
+    for (int i = A; i <= C; i++)
+        restart(w, i, true);
+    check_logs(w, ABC);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Rot. */
+
+static uint64_t given_a_sealed_chunk(struct world *w, uint64_t batches)
+{
+    hang_up(given_a_written_chunk(w, batches));
+    settle(w);
+    uint64_t checksum = node_status(w, A).checksum;
+    for (int i = A; i <= C; i++)
+        master_record_seal(w, i, 1, batches * BATCH, checksum);
+    settle(w);
+    return checksum;
+}
+
+/* A reader that came past the batch before meets it: a reader's offset alone condemns nothing. */
+static void find_rot(struct world *w, int node, uint64_t batch)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    q.version = 1;
+    q.offset = batch == 0 ? 0 : (batch - 1) * BATCH;
+    q.max_bytes = 2 * BATCH;
+    struct conn *r = reader(w, node, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__CORRUPT);
+    assert_int_equal(heard(w, node)->lost.n, 1);
+}
+
+/* At each member another batch has rotted, and a reader has met it. */
+static uint64_t given_rot_everywhere(struct world *w)
+{
+    uint64_t checksum = given_a_sealed_chunk(w, 6);
+
+    for (int i = A; i <= C; i++) {
+        rot(w, i, (uint64_t)(2 * (i - A)) * BATCH + 50);
+        find_rot(w, i, (uint64_t)(2 * (i - A)));
+    }
+    return checksum;
+}
+
+STORY(the_whole_batches_of_a_damaged_replica_are_read)
+{
+    (void)given_rot_everywhere(w);
+    for (int again = 0; again < 2; again++) {
+        for (uint64_t batch = 0; batch < 6; batch++)
+            for (int i = A; i <= C; i++)
+                assert_int_equal(read_error(w, i, batch * BATCH),
+                    batch == (uint64_t)(2 * (i - A)) ? LH_ERR_CORRUPT : LH_OK);
+        for (int i = A; i <= C; i++)
+            restart(w, i, false);
+        for (int i = A; i <= C; i++) {
+            const Leasehold__ReplicaReport *r = w->nodes[i].registered->register_->replicas[0];
+            assert_true(r->lost && r->kept);
+        }
+    }
+}
+
+STORY(a_batch_that_is_whole_anywhere_is_copied)
+{
+    uint64_t checksum = given_rot_everywhere(w);
+
+    master_copy(w, D, 1, true, 6 * BATCH, checksum, ABC);
+    pass(w, 2000);
+    assert_true(heard(w, D)->copied.n == 1 && heard(w, D)->copied.error == LH_OK);
+    assert_true(node_status(w, D).sealed && !node_status(w, D).copying);
+    check_logs(w, 1u << D);
+
+    /* And one after another those that are damaged become whole again. */
+    for (int i = A; i <= C; i++) {
+        heard_clear(w);
+        master_copy(w, i, 1, true, 6 * BATCH, checksum, ABC & ~(1u << i));
+        pass(w, 2000);
+        assert_true(heard(w, i)->copied.n == 1 && heard(w, i)->copied.error == LH_OK);
+        assert_false(node_status(w, i).lost);
+        restart(w, i, true);
+        assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
+    }
+    check_logs(w, ABCD);
+}
+
+/* What is damaged is its last bytes, which say what lies before the next batch. */
+STORY(a_batch_behind_a_damaged_trailer_is_copied)
+{
+    uint64_t checksum = given_a_sealed_chunk(w, 3);
+
+    rot(w, A, BATCH - 4);
+    rot(w, B, BATCH + 50);
+    find_rot(w, A, 0);
+    find_rot(w, B, 1);
+    master_copy(w, D, 1, true, 3 * BATCH, checksum, AB);
+    pass(w, 2000);
+    assert_true(heard(w, D)->copied.n == 1 && heard(w, D)->copied.error == LH_OK);
+    check_logs(w, 1u << D);
+}
+
+STORY(a_damaged_file_stays_until_what_replaces_it_adds_up)
+{
+    uint64_t checksum = given_rot_everywhere(w);
+
+    w->stalled[B][A] = w->stalled[C][A] = true;
+    master_copy(w, A, 1, true, 6 * BATCH, checksum, BC);
+    settle(w);
+    w->stalled[B][A] = false;
+    pass(w, 50);
+    /* B lacks a batch, and C does not answer: so far it is no better. */
+    assert_int_equal(heard(w, A)->copied.n, 0);
+    for (int again = 0; again < 2; again++) {
+        restart(w, A, again > 0);
+        assert_true(node_status(w, A).lost);
+        assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
+        assert_int_equal(read_error(w, A, 0), LH_ERR_CORRUPT);
+    }
+    w->stalled[C][A] = false;
+    heard_clear(w);
+    master_copy(w, A, 1, true, 6 * BATCH, checksum, BC);
+    pass(w, 2000);
+    assert_true(heard(w, A)->copied.n == 1 && heard(w, A)->copied.error == LH_OK);
+    check_logs(w, 1u << A);
+}
+
+STORY(a_copy_that_comes_to_nothing_leaves_the_damaged_file)
+{
+    uint64_t checksum = given_rot_everywhere(w);
+
+    rot(w, B, 50); /* now nobody but C has the first batch */
+    master_copy(w, A, 1, true, 6 * BATCH, checksum, 1u << B);
+    pass(w, 60000);
+    assert_true(heard(w, A)->copied.n > 0 && heard(w, A)->copied.error != LH_OK);
+    assert_true(node_status(w, A).lost);
+    assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
+}
+
+STORY(one_refused_read_says_nothing_of_a_replica)
+{
+    (void)given_a_sealed_chunk(w, 3);
+    node_fail_disk(w, A, LH_DISK_READ, 0, LH_ERR_IO);
+    assert_int_equal(read_error(w, A, 0), LH_ERR_IO);
+    assert_false(node_status(w, A).lost);
+    assert_int_equal(read_error(w, A, 0), LH_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_server_has_is_read_while_its_disk_refuses_changes),
+        cmocka_unit_test(
+            a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
+        cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),
+        cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
+        cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
+        cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
+        cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
+        cmocka_unit_test(a_batch_that_is_whole_anywhere_is_copied),
+        cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),
+        cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),
+        cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
+        cmocka_unit_test(one_refused_read_says_nothing_of_a_replica),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
