@@ -206,7 +206,9 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
         return;
     /* One that was asked for before a write failed, and its remains were cut off, is about what is
      * committed: that was on the disk before. */
-    check_said(o, a, n->chunk, "answers a read", is_cut_at_start(a, lh_ob_replica(c, a->number)));
+    const struct replica *r = lh_ob_replica(c, a->number);
+    if (n->recovery || (!r->lost && !r->sync_failed)) /* what is whole is read all the same */
+        check_said(o, a, n->chunk, "answers a read", is_cut_at_start(a, r));
     check_complete(o, a, n->chunk, "answers a read");
     if (n->recovery || !lh_ob_commit(o, c, m->committed, "INV-4", a->name, "called committed"))
         return;
@@ -336,8 +338,10 @@ static void check_reports(
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||
             r->logged_at >= a->started_at)
             continue;
+        /* Nothing is cut while the disk refuses it (REC-6), nor of a file that is never written to again
+         * (FAIL-5). */
         uint64_t sound = lh_sim_log_scan(c->id, log, size, size, &checksum);
-        if (sound != size)
+        if (sound != size && !r->in_doubt && !r->refused)
             lh_sim_fail(o->sim, "INV-5", c->id,
                 "%s registers with %" PRIu64 " bytes behind the last whole batch of chunk %" PRIu64
                 ", at %" PRIu64 " "

@@ -54,16 +54,40 @@ void lh_sim_fault_full(struct lh_sim_nemesis *n)
     lh_sim_perform(n, &a);
 }
 
-/* Writes, syncs or reads fail (damage). */
+/* A disk takes no changes for a while, or those of all servers, as if they were on one array. */
+static void refuse(struct lh_sim_nemesis *n)
+{
+    static const int errors[] = {
+        LH_ERR_IO, LH_ERR_DISK_FULL, LH_ERR_PERMISSION, LH_ERR_SYSTEM, LH_ERR_INVALID_ARGUMENT};
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_REFUSE);
+    bool all = chance(n, 40);
+    struct lh_sim_who one = lh_sim_some_server(n);
+
+    a.error = errors[below(n, sizeof errors / sizeof errors[0])];
+    a.hold.ns = hold(n);
+    for (size_t i = 1; i <= (all ? n->servers : 1); i++) {
+        a.who = one;
+        if (all)
+            a.who.number = (uint32_t)i;
+        lh_sim_perform(n, &a);
+    }
+}
+
+/* Writes or syncs fail, or reads (damage). */
 void lh_sim_fault_io_error(struct lh_sim_nemesis *n)
 {
+    if (chance(n, 40)) {
+        refuse(n);
+        return;
+    }
     static const enum lh_disk_op ops[] = {LH_DISK_WRITE, LH_DISK_SYNC, LH_DISK_READ, LH_DISK_CREATE,
         LH_DISK_TRUNCATE, LH_DISK_REMOVE};
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_FAIL_DISK);
 
-    if (!lh_sim_may_damage(n, &a.who))
-        return;
+    a.who = lh_sim_some_server(n);
     a.op = ops[chance(n, 60) ? 1 : below(n, sizeof ops / sizeof ops[0])];
+    if (a.op == LH_DISK_READ && !lh_sim_may_damage(n, &a.who))
+        return;
     a.count = 1 + (uint32_t)below(n, 3);
     bool grows = a.op == LH_DISK_WRITE || a.op == LH_DISK_CREATE;
     a.error = grows && chance(n, 40) ? LH_ERR_DISK_FULL : LH_ERR_IO;

@@ -22,6 +22,7 @@ enum state {
     STATE_BLIND,
     STATE_STALL,
     STATE_STARVE,
+    STATE_REFUSE,
     STATE_SLOW_DISK,
     STATE_CAPACITY,
     /* Of the etcd that masters share: of no node, or of a member. */
@@ -330,6 +331,9 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
     case STATE_STARVE:
         lh_sim_disk_starve(s->node, false);
         break;
+    case STATE_REFUSE:
+        lh_sim_disk_refuse(s->node, LH_OK);
+        break;
     case STATE_SLOW_DISK:
         lh_sim_disk_slow(s->node, lh_nanoseconds(0));
         break;
@@ -581,6 +585,10 @@ static bool act_on_disk(
     case LH_SIM_ACT_STARVE:
         say(actor, STATE_STARVE, node, NULL, a->hold);
         lh_sim_disk_starve(node, true);
+        return true;
+    case LH_SIM_ACT_REFUSE:
+        say(actor, STATE_REFUSE, node, NULL, a->hold);
+        lh_sim_disk_refuse(node, a->error);
         return true;
     case LH_SIM_ACT_SLOW_DISK:
         say(actor, STATE_SLOW_DISK, node, NULL, a->hold);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -139,7 +140,7 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    if (f->failed)
+    if (f->failed && !LH_PLANTED("fsync-retried"))
         return LH_ERR_IO; /* it is not tried */
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     f->failed = f->failed || op->fault != LH_OK;
@@ -180,6 +181,11 @@ static void schedule(struct lh_sim_node *node, struct disk_op *op, uint64_t dela
             .kind = LH_SIM_EV_DISK, .node = node->index, .life = node->life, .about = op});
 }
 
+static bool is_refused(const struct disk *d, enum lh_disk_op op)
+{
+    return op == LH_DISK_SYNC ? d->refuses_sync : op != LH_DISK_READ;
+}
+
 void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
 {
     struct disk *d = &node->disk;
@@ -199,6 +205,8 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
     }
     if (d->starved) {
         op->fault = LH_ERR_SHORTAGE;
+    } else if (d->refuses != LH_OK && is_refused(d, op->op)) {
+        op->fault = d->refuses;
     } else if (d->faults[op->op].count > 0) {
         d->faults[op->op].count--;
         op->fault = d->faults[op->op].error;
@@ -419,7 +427,7 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
         struct lh_sim_file *f = node->disk.files.list[i];
         bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
         fault->count -= fails;
-        f->failed = f->failed || fails;
+        f->failed = (f->failed || fails) && !LH_PLANTED("doubt-dies-with-its-process");
         f->untold = f->failed;
         if (f->first == NULL)
             continue;

@@ -19,6 +19,11 @@ void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra);
  * a write perhaps after a part of it. */
 void lh_sim_disk_starve(struct lh_sim_node *node, bool starved);
 
+/* From now on whatever would change a file fails with `error`, as on a file system that has become
+ * read-only, or is full and writes nothing in place; by chance also syncs do. LH_OK: it takes changes
+ * again. */
+void lh_sim_disk_refuse(struct lh_sim_node *node, int error);
+
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
  * (FAIL-5). A count of 0 takes back what has not happened yet. */

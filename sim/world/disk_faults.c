@@ -59,6 +59,20 @@ void lh_sim_disk_starve(struct lh_sim_node *node, bool starved)
         lh_sim_store_go_on(node);
 }
 
+void lh_sim_disk_refuse(struct lh_sim_node *node, int error)
+{
+    if (node->disk.refuses == error)
+        return;
+    if (error == LH_OK)
+        lh_sim_note(node->sim, "the disk of %s takes changes again", node->name);
+    else
+        lh_sim_note(
+            node->sim, "the disk of %s refuses changes: %s", node->name, lh_error_name(error));
+    node->disk.refuses = error;
+    node->disk.refuses_sync =
+        error != LH_OK && lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0;
+}
+
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
 {
     node->disk.misdirect = true; /* noted when it happens */
@@ -73,6 +87,7 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
     lh_sim_disk_capacity(node, UINT64_MAX);
     lh_sim_disk_slow(node, lh_nanoseconds(0));
     lh_sim_disk_starve(node, false);
+    lh_sim_disk_refuse(node, LH_OK);
     d->misdirect = false;
     for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
         d->faults[op].count = 0;

@@ -116,6 +116,8 @@ struct disk {
     uint64_t capacity;
     bool stalled;
     bool starved;
+    int refuses;       /* changes, with this error; LH_OK: it takes them */
+    bool refuses_sync; /* and syncs */
     uint64_t extra; /* ns that every operation takes longer */
     bool misdirect; /* the next write, to: */
     uint64_t wrong_file, wrong_offset;

@@ -446,7 +446,7 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
     "\"slow\", \"limit\", "                                                                        \
     "\"clog\", \"unclog\", \"deafen\", \"blind\", \"stall\", \"unstall\", \"starve\", "            \
-    "\"leave\", \"fail\", \"rot\", "                                                               \
+    "\"refuse\", \"leave\", \"fail\", \"rot\", "                                                               \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
