@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS)
+#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS + LH_SIM_CHECK_BUGS)
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
@@ -13,6 +13,7 @@ const struct lh_sim_bug *lh_sim_bugs(size_t *count)
     memcpy(all + LH_SIM_CORE_BUGS, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
     memcpy(
         all + LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS, lh_sim_access_bugs, sizeof lh_sim_access_bugs);
+    memcpy(all + BUGS - LH_SIM_CHECK_BUGS, lh_sim_check_bugs, sizeof lh_sim_check_bugs);
     *count = BUGS;
     return all;
 }
