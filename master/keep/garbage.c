@@ -29,7 +29,8 @@ static bool well(const struct lh_master *m, const struct lh_m_chunk *c, const st
 {
     return lh_m_member_health(m, c, i) == LH_M_GOOD &&
            (lh_m_looks_alive(m, lh_m_server_of(m, i)) || LH_PLANTED("garbage-by-silent-members")) &&
-           (lh_m_reachable(m, lh_m_server_of(m, i)) || LH_PLANTED("garbage-by-deaf-members")) &&
+           (lh_m_reachable(m, lh_m_server_of(m, i)) || LH_PLANTED("garbage-by-deaf-members") ||
+               LH_PLANTED("garbage-by-silent-members")) &&
            (!c->sealed || i->sealed || LH_PLANTED("garbage-by-unsealed-members"));
 }
 
