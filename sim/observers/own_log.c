@@ -1,6 +1,8 @@
 /* INV-5, told from one server alone: whoever confirms that its log is equal at a length, or records
  * a seal, has a log there with that running checksum (REC-2, REC-5, SEAL-1).
  *
+ * Nor does it answer a fence with a log that is incomplete (FAIL-2a).
+ *
  * Full members' logs never differ below their ends, so comparing them looks superfluous. But behind
  * an older copy of the master's store a server that left the set long ago counts as a member again
  * (KEEP-4). Then nothing that was known before counts any more; this does. */
@@ -91,9 +93,30 @@ static void confirms(
         a->name, answer->chunk, asked->length, asked->checksum, found);
 }
 
+/* FAIL-2a: what is incomplete gives no log, and is no member's that the master may count (REC-4). */
+static void answers_fence(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__Fenced *fenced)
+{
+    uint64_t size;
+    const uint8_t *bytes = lh_sim_file(a->node, fenced->chunk, &size);
+    struct lh_sim_header h = lh_sim_header_read(bytes, size);
+
+    if (fenced->error == LEASEHOLD__ERROR_CODE__OK && h.valid && h.copying)
+        lh_sim_fail(o->sim, "INV-4", fenced->chunk,
+            "%s answers a fence of chunk %" PRIu64 " with %" PRIu64
+            " bytes, and its replica is incomplete (REC-4)",
+            a->name, fenced->chunk, fenced->length);
+}
+
 void lh_ob_own_log_does(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_SERVER && s->method == LH_METHOD_SESSION && s->message != NULL &&
+        s->effect->kind == LH_FX_SEND) {
+        const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED)
+            answers_fence(o, a, m->fenced);
+    }
     if (a->part != PART_SERVER || s->method != LH_METHOD_REPLICATE || s->message == NULL ||
         s->direction != LH_REPLY || s->effect->kind != LH_FX_SEND)
         return;

@@ -72,4 +72,9 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "a program shows a value to a new master and is given a shorter term; the answer is lost, "
         "and it serves the value for the old one",
         "INV-15"},
+    {"incomplete-replica-gives-a-length", "FAIL-2a",
+        "a replica that is being copied answers a fence; behind an older copy of the master's "
+        "store "
+        "it counts as a full member's, and gives the sealed length",
+        "INV-4"},
 };
