@@ -93,7 +93,7 @@ static void confirms(
         a->name, answer->chunk, asked->length, asked->checksum, found);
 }
 
-/* FAIL-2a: what is incomplete gives no log, and is no member's that the master may count (REC-4). */
+/* FAIL-2a: what is incomplete gives no log; it is no full member's (REC-4). */
 static void answers_fence(
     struct lh_sim_observers *o, const struct actor *a, const Leasehold__Fenced *fenced)
 {
