@@ -227,7 +227,8 @@ static bool compare(struct lh_cs_replica *r, struct lh_cs_job *j)
     if (j->length < r->end && LH_PLANTED("longer-log-needs-a-source"))
         return true;
     if (j->length == 0 || j->length == r->end) {
-        j->matches = j->checksum == (j->length == 0 ? lh_log_seed(r->chunk) : r->checksum);
+        j->matches = j->checksum == (j->length == 0 ? lh_log_seed(r->chunk) : r->checksum) ||
+                     LH_PLANTED("compared-by-length-alone");
         return true;
     }
     if (j->length > r->end || j->length < LH_BATCH_CHAIN_BYTES)
@@ -290,7 +291,8 @@ static bool truncate_file(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool truncate_mark_written(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    return sync_log(r, j, truncate_file);
+    return LH_PLANTED("cut-before-its-mark-is-durable") ? truncate_file(r, j)
+                                                        : sync_log(r, j, truncate_file);
 }
 
 static bool truncate(struct lh_cs_replica *r, struct lh_cs_job *j)

@@ -38,7 +38,7 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
 static int refusal(const struct lh_cs_replica *r, uint64_t version)
 {
     if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING ||
-        r->incomplete)
+        (r->incomplete && !LH_PLANTED("incomplete-replica-gives-a-length")))
         return LH_ERR_NO_REPLICA;
     if (r->state == LH_CS_REPLICA_LOST)
         return LH_ERR_CORRUPT;

@@ -231,7 +231,8 @@ static int take(struct lh_cs_feed *f, const Leasehold__ReplicatePart *m, struct 
          * answer is durable. */
         if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
             take_away(r, m->length, m->checksum);
-        if (m->length != r->end || m->checksum != r->checksum)
+        if (m->length != r->end ||
+            (m->checksum != r->checksum && !LH_PLANTED("confirmed-by-length-alone")))
             return LH_ERR_CORRUPT;
         lh_cs_replica_submit(r, (struct lh_cs_job){
                                     .kind = LH_CS_JOB_CONFIRM,

@@ -26,8 +26,11 @@ bool lh_m_member_needed(const struct lh_master *m, const struct lh_m_chunk *c,
  * long as its session still runs, or may not have heard of the seal. */
 static bool well(const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *i)
 {
-    return lh_m_member_health(m, c, i) == LH_M_GOOD && lh_m_looks_alive(m, lh_m_server_of(m, i)) &&
-           lh_m_reachable(m, lh_m_server_of(m, i)) && (!c->sealed || i->sealed);
+    return lh_m_member_health(m, c, i) == LH_M_GOOD &&
+           (lh_m_looks_alive(m, lh_m_server_of(m, i)) || LH_PLANTED("garbage-by-silent-members")) &&
+           (lh_m_reachable(m, lh_m_server_of(m, i)) || LH_PLANTED("garbage-by-deaf-members") ||
+               LH_PLANTED("garbage-by-silent-members")) &&
+           (!c->sealed || i->sealed || LH_PLANTED("garbage-by-unsealed-members"));
 }
 
 static uint32_t members_well(const struct lh_master *m, const struct lh_m_chunk *c)
@@ -66,6 +69,6 @@ bool lh_m_extra_goes(const struct lh_master *m, const struct lh_m_extra *e)
     /* As many as there should be. A server that is being drained does not keep a replica for a
      * file that asks for more of them than there are servers. */
     return count == c->member_count &&
-           (count >= c->file->replication ||
+           (count >= c->file->replication || LH_PLANTED("garbage-by-too-few-members") ||
                (count >= c->file->min_replicas && lh_m_drained(e->server)));
 }

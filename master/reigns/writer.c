@@ -327,7 +327,8 @@ void lh_r_write_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *repl
     const Etcdserverpb__KeyValue *head = reply->succeeded ? NULL : head_read(reply);
     if (is_ours(r, head)) {
         LH_MARK("earlier-copy-was-applied");
-        applied(r, head->mod_revision, first_sent);
+        applied(
+            r, head->mod_revision, LH_PLANTED("confirmed-from-a-later-copy") ? r->now : first_sent);
         return;
     }
     if (r->writer.kind == LH_R_RESIGN && lh_r_move_was_ended(r, head)) {

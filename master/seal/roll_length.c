@@ -142,8 +142,9 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
     struct lh_instant lone = lh_instant_max(roll->usable_at, found);
     struct lh_instant many = lh_instant_add(roll->enough_at, m->config.roll_patience);
 
-    return lh_instant_min(
-        lh_instant_max(many, found), lh_instant_add(lone, m->config.lone_log_after));
+    return lh_instant_min(lh_instant_max(many, found),
+        lh_instant_add(lone,
+            LH_PLANTED("lone-log-decides-at-once") ? lh_nanoseconds(0) : m->config.lone_log_after));
 }
 
 /* Since when that is so. */

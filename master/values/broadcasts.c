@@ -103,7 +103,9 @@ void lh_m_broadcast_policy(struct lh_master *m, const char *prefix)
         get(m, prefix)->wanted = true;
     } else if (b != NULL) { /* what was promised holds */
         b->wanted = false;
-        lh_timer_set(&m->timers, &b->timer, lh_instant_max(b->promised, m->now));
+        lh_timer_set(&m->timers, &b->timer,
+            LH_PLANTED("promise-ends-with-its-policy") ? m->now
+                                                       : lh_instant_max(b->promised, m->now));
     }
 }
 
@@ -115,6 +117,9 @@ void lh_m_broadcasts_start(struct lh_master *m)
     struct lh_m_policy *policy;
     struct lh_m_name *n;
 
+    if (LH_PLANTED("forgotten-changes-ignored"))
+        forgotten = 0;
+
     RB_FOREACH(policy, lh_m_policy_tree, &m->policies.tree) {
         if (!policy->broadcast)
             continue;
@@ -125,7 +130,8 @@ void lh_m_broadcasts_start(struct lh_master *m)
     if (RB_EMPTY(&m->valuing->broadcasts))
         return;
     LH_IDMAP_FOREACH(c, &m->history.changes)
-        lh_m_broadcast_changed(m, c->name, c->revision);
+        if (!LH_PLANTED("deletions-forgotten-at-start"))
+            lh_m_broadcast_changed(m, c->name, c->revision);
     RB_FOREACH(n, lh_m_name_tree, &m->names.tree) {
         lh_m_broadcast_changed(m, n->text, lh_m_revision_of(n));
     }

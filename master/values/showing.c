@@ -65,7 +65,9 @@ static void note(struct showing *s, const struct lh_m_name *name)
  * master knows only that it is not longer than the session's; within a reign the engine knows. */
 static struct lh_duration served_unheard(const struct showing *s)
 {
-    return s->p->session.lessee.former != 0 ? s->p->term : lh_nanoseconds(0);
+    return s->p->session.lessee.former != 0 && !LH_PLANTED("unheard-cache-lease-not-waited-for")
+               ? s->p->term
+               : lh_nanoseconds(0);
 }
 
 static void show(struct showing *s, const Leasehold__ShownValue *shown)

@@ -134,7 +134,8 @@ int lh_sim_command_scenario(int argc, char **argv)
     if (!lh_sim_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
         return code;
     lh_sim_jobs_default(&o.jobs);
-    code = lh_sim_subjects_load(&files, (const char *const *)args.args, args.arg_count, COMMAND);
+    code =
+        lh_sim_subjects_load(&files, (const char *const *)args.args, args.arg_count, NULL, COMMAND);
     struct stories s = {
         .subjects = files.subjects,
         .count = files.count,

@@ -402,8 +402,8 @@ int lh_sim_command_selftest(int argc, char **argv)
     if (code == LH_SIM_EXIT_OK)
         code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
-        code =
-            lh_sim_subjects_load(&stories, (const char *const *)args.args, args.arg_count, COMMAND);
+        code = lh_sim_subjects_load(
+            &stories, (const char *const *)args.args, args.arg_count, NULL, COMMAND);
     if (code == LH_SIM_EXIT_OK)
         code = run_with(&o, first, &stories);
     lh_sim_subjects_deinit(&stories);

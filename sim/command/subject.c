@@ -42,6 +42,24 @@ int lh_sim_check_plant(const char *plant, const char *option, const char *comman
         "%s: there is no bug '%s'; `leasehold-sim bugs` lists them", option, plant);
 }
 
+/* Into a scenario, which may have a planted bug of its own: one run has one. */
+static int plant_in(
+    struct lh_sim_subject *subject, const char *plant, const char *file, const char *command)
+{
+    struct lh_sim_settings *settings = &subject->scenario.settings;
+
+    (void)snprintf(subject->arguments, sizeof subject->arguments, "%s%s%s", file,
+        plant == NULL ? "" : " --plant ", plant == NULL ? "" : plant);
+    if (plant == NULL)
+        return LH_SIM_EXIT_OK;
+    if (settings->plant[0] != '\0')
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
+            "--plant: %s plants '%s' itself; take that line out, or leave --plant out", file,
+            settings->plant);
+    (void)snprintf(settings->plant, sizeof settings->plant, "%s", plant);
+    return LH_SIM_EXIT_OK;
+}
+
 static int load(struct lh_sim_subject *subject, const struct lh_sim_subject_options *options,
     const char *file, const char *command)
 {
@@ -50,30 +68,33 @@ static int load(struct lh_sim_subject *subject, const struct lh_sim_subject_opti
     if (options->seed != NULL)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
             "--seed or a scenario file, not both: a file says its seed itself");
-    if (options->profile != LH_SIM_PROFILE_SWARM || options->plant != NULL)
+    if (options->profile != LH_SIM_PROFILE_SWARM)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
-            "--profile and --plant go with --seed; a scenario file says itself what is planted");
+            "--profile goes with --seed; a scenario file says itself what happens");
     *subject = (struct lh_sim_subject){.is_scenario = true};
     if (lh_sim_scenario_load(&subject->scenario, file, error, sizeof error) != LH_OK)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command, "%s", error);
     (void)snprintf(subject->name, sizeof subject->name, "%s", file);
-    (void)snprintf(subject->arguments, sizeof subject->arguments, "%s", file);
-    return LH_SIM_EXIT_OK;
+    int code = plant_in(subject, options->plant, file, command);
+    if (code != LH_SIM_EXIT_OK)
+        lh_sim_subject_deinit(subject);
+    return code;
 }
 
 int lh_sim_subject_of_options(struct lh_sim_subject *subject,
     const struct lh_sim_subject_options *options, const char *file, const char *command)
 {
     uint64_t seed;
+    int code = lh_sim_check_plant(options->plant, "--plant", command);
 
+    if (code != LH_SIM_EXIT_OK)
+        return code;
     if (file != NULL)
         return load(subject, options, file, command);
     if (options->seed == NULL)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
             "which run? Give --seed, with the seed that a failure printed or any number");
-    int code = lh_sim_seed_parse(options->seed, &seed, "--seed", command);
-    if (code == LH_SIM_EXIT_OK)
-        code = lh_sim_check_plant(options->plant, "--plant", command);
+    code = lh_sim_seed_parse(options->seed, &seed, "--seed", command);
     if (code == LH_SIM_EXIT_OK)
         lh_sim_subject_draw(subject, seed, (enum lh_sim_profile)options->profile, options->plant);
     return code;
@@ -96,10 +117,10 @@ void lh_sim_subject_deinit(struct lh_sim_subject *subject)
         lh_sim_plan_deinit(&subject->plan);
 }
 
-int lh_sim_subjects_load(
-    struct lh_sim_subjects *subjects, const char *const *files, size_t count, const char *command)
+int lh_sim_subjects_load(struct lh_sim_subjects *subjects, const char *const *files, size_t count,
+    const char *plant, const char *command)
 {
-    const struct lh_sim_subject_options by_file = {0};
+    const struct lh_sim_subject_options by_file = {.plant = plant};
     int code = LH_SIM_EXIT_OK;
 
     *subjects = (struct lh_sim_subjects){lh_alloc_array(count, sizeof *subjects->subjects), 0};

@@ -61,9 +61,10 @@ struct lh_sim_subjects {
     size_t count;
 };
 
-/* Reads all `count` of them. LH_SIM_EXIT_OK, or the exit code, with an error printed for each that
- * cannot be read. To be given to lh_sim_subjects_deinit() either way. */
-LH_MUST_USE int lh_sim_subjects_load(
-    struct lh_sim_subjects *subjects, const char *const *files, size_t count, const char *command);
+/* Reads all `count` of them. `plant`: a bug to plant in each; NULL for none. LH_SIM_EXIT_OK, or the
+ * exit code, with an error printed for each that cannot be read or plants a bug itself. To be given
+ * to lh_sim_subjects_deinit() either way. */
+LH_MUST_USE int lh_sim_subjects_load(struct lh_sim_subjects *subjects, const char *const *files,
+    size_t count, const char *plant, const char *command);
 
 void lh_sim_subjects_deinit(struct lh_sim_subjects *subjects);

@@ -376,8 +376,9 @@ int lh_sim_command_swarm(int argc, char **argv)
         .command = "leasehold-sim swarm",
         .usage = "[FILE...] [OPTION]...",
         .summary = "Runs one seed after another, each with its own mixture of faults, until the "
-                   "time is over or one fails.\nScenario FILEs are run first, and the marks that "
-                   "they reach count too.\nCtrl-C ends it with the summary.",
+                   "time is over or one fails.\nScenario FILEs are run first, with the bug "
+                   "of --plant too, and the marks that they reach count.\nCtrl-C ends it with the "
+                   "summary.",
         LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
@@ -394,8 +395,8 @@ int lh_sim_command_swarm(int argc, char **argv)
     if (code == LH_SIM_EXIT_OK && o.first != NULL)
         code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
-        code =
-            lh_sim_subjects_load(&stories, (const char *const *)args.args, args.arg_count, COMMAND);
+        code = lh_sim_subjects_load(
+            &stories, (const char *const *)args.args, args.arg_count, o.plant, COMMAND);
     if (code == LH_SIM_EXIT_OK)
         code = run_with(&o, first, &stories);
     lh_sim_subjects_deinit(&stories);

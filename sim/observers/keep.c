@@ -63,10 +63,75 @@ static const char *known_bad(
     return NULL;
 }
 
+/* KEEP-3: each of its members was heard from within two thirds of a term, and has answered within
+ * a term to what the master said. NULL: as far as can be told from outside. */
+static const char *out_of_touch(const struct lh_sim_observers *o, const struct actor *member)
+{
+    struct lh_duration term = lh_ob_model_session_term(o);
+    struct lh_duration recently = lh_nanoseconds(term.ns / 3 * 2);
+
+    /* What waits for a confirmation is as of when it came (HA-2). */
+    if (o->config.clocks_beyond_rho || o->mixed_at == lh_sim_now(o->sim))
+        return NULL;
+    if (member->heard_life != o->master_life ||
+        lh_instant_reached(o->master->clock, lh_instant_add(member->heard_at, recently)))
+        return "was not heard from for two thirds of a term";
+    /* By the master's clock it is longer than that, whatever its rate. */
+    if (lh_sim_now(o->sim) - member->told_at > term.ns + term.ns / 4)
+        return "has heard nothing from the master for a term";
+    return NULL;
+}
+
+/* KEEP-3: which member that nothing befell has not recorded the seal? */
+static const struct actor *lacks_seal(struct lh_sim_observers *o, struct chunk *c)
+{
+    for (size_t i = 0; c->sealed && i < c->member_count; i++) {
+        uint32_t server = c->members[i].server;
+        const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+        const struct replica *r = lh_ob_replica(c, server);
+        bool sound = h->valid && !h->lost && !h->copying && !r->lost && !r->damaged;
+        if (sound && !h->sealed)
+            return o->servers[server];
+    }
+    return NULL;
+}
+
+static void deletes_extra(
+    struct lh_sim_observers *o, struct chunk *c, const struct actor *server, const struct file *f)
+{
+    const struct actor *unsealed = lacks_seal(o, c);
+    bool drained = server->asked_to_drain_at != 0;
+
+    if (unsealed != NULL) {
+        lh_sim_fail(o->sim, "KEEP-3", c->id,
+            "the master has %s remove a replica of chunk %" PRIu64
+            ", and its member %s has not recorded the seal",
+            server->name, c->id, unsealed->name);
+        return;
+    }
+    if (c->member_count < (drained ? f->min_replicas : f->replication)) {
+        lh_sim_fail(o->sim, "KEEP-3", c->id,
+            "the master has %s remove a replica of chunk %" PRIu64
+            ", which has %zu members and is to have %u",
+            server->name, c->id, c->member_count, f->replication);
+        return;
+    }
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct actor *member = o->servers[c->members[i].server];
+        const char *what = out_of_touch(o, member);
+        if (what == NULL)
+            continue;
+        lh_sim_fail(o->sim, "KEEP-3", c->id,
+            "the master has %s remove a replica of chunk %" PRIu64 ", and its member %s %s",
+            server->name, c->id, member->name, what);
+        return;
+    }
+}
+
 static void asks_to_remove(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__RemoveReplica *m)
 {
-    const struct chunk *c = lh_ob_chunk_find(o, m->chunk);
+    struct chunk *c = lh_ob_chunk_find(o, m->chunk);
 
     if (o->restored && !o->resumed && m->version > 0)
         lh_sim_fail(o->sim, "KEEP-4", m->chunk,
@@ -91,6 +156,9 @@ static void asks_to_remove(
             server->name, c->id, o->servers[c->members[i].server]->name, what);
         return;
     }
+    const struct file *f = lh_ob_file_find(o, c->file);
+    if (f != NULL)
+        deletes_extra(o, c, server, f);
 }
 
 /* ---- The master has one copied ---- */
@@ -266,9 +334,16 @@ static void refuses(struct lh_sim_observers *o, const Leasehold__GrantConfirm *m
 
 void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
-    if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
+    if (s->message == NULL || s->peer == NULL)
+        return;
+    if (a->part == PART_SERVER && s->method == LH_METHOD_SESSION)
+        a->told_at = lh_sim_now(o->sim);
+    if (a->part != PART_MASTER)
         return;
     if (s->method == LH_METHOD_SESSION) {
+        struct actor *server = lh_ob_actor(o, s->peer);
+        server->heard_at = a->clock;
+        server->heard_life = o->master_life;
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM)
             refuses(o, m->confirm);

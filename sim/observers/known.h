@@ -1,5 +1,4 @@
-/* What the observers know: who is who, what the master's store says, and what is known of each
- * chunk and of each replica. Inside sim/observers only. */
+/* What the observers know of nodes, chunks, replicas and links. Inside sim/observers only. */
 #pragma once
 
 #include "sim/observers/observers.h"
@@ -32,6 +31,9 @@ struct actor {
     struct lh_instant started;  /* its clock when its process was started */
     uint64_t started_at;        /* true ns of the same */
     uint64_t ended_at;          /* true ns: since then no process runs on it */
+    uint64_t told_at;           /* true ns: when a master's word on its session last reached it */
+    struct lh_instant heard_at; /* the master's clock when it last heard of it ... */
+    uint64_t heard_life;        /* ... in that life of the master's */
     uint64_t asked_to_drain_at; /* true ns: an operator last asked the master to empty it, or not */
 };
 
@@ -67,9 +69,7 @@ struct replica {
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
     bool header_damaged; /* and its header was */
-    /* A sync failed while its process died, and nobody was told: what the kernel calls clean may
-     * not be on the platter, until the file is another or the power fails. */
-    bool astray;
+    bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt;            /* a sync of its file has failed (FAIL-5) */
     bool sync_failed;         /* and the process that runs was told */
     bool refused;             /* a change of it was, in this process (REC-6) */
@@ -82,8 +82,7 @@ struct replica {
     uint64_t logged_at;                 /* true ns: when its log was last written to */
     bool seal_seen;                     /* its header says sealed (SEAL-1) */
     uint64_t seal_told; /* the version at which the process that runs was told of a seal */
-    /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
-     * ordered and answered something since. */
+    /* LEASE-4: when its primary last listed it, true ns; and whether it has ordered since. */
     uint64_t listed_at;
     bool ordered;
     /* INV-10: at how many heartbeats, each after the answer to the one before, the master held its
@@ -142,8 +141,7 @@ struct chunk {
     int32_t decided_holder;
     bool decided_intent, decided_sealed;
     struct lh_instant intent_at; /* on the master's clock: when it decided that */
-    struct lh_instant refused_at[REFUSALS_A_SECOND]; /* likewise, the last grants that were refused:
-                                                        a ring */
+    struct lh_instant refused_at[REFUSALS_A_SECOND]; /* likewise: the last refused grants, a ring */
     size_t refusals;
     uint64_t refused_version; /* the newest one */
 
@@ -279,9 +277,11 @@ struct lh_sim_observers {
     struct lease_watch *inv1;
     struct health *health;
     struct causes *causes;
-    struct leases *leases;             /* of programs */
-    struct capabilities *capabilities; /* capability.c */
-    struct decided *decided;           /* access.c */
+    struct leases *leases; /* of programs */
+    struct capabilities *capabilities;
+    struct decided *decided; /* access.c */
+    struct own_logs *own_logs;
+    struct heads *heads;
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
     bool resumed;     /* and the operator has looked */

@@ -1,8 +1,10 @@
 #include "sim/observers/observers.h"
 
 #include "sim/observers/capability.h"
+#include "sim/observers/heads.h"
 #include "sim/observers/history.h"
 #include "sim/observers/leases.h"
+#include "sim/observers/own_log.h"
 #include "sim/observers/reign.h"
 
 #include "sim/cluster/internal.h"
@@ -124,6 +126,7 @@ void lh_ob_take(struct lh_sim_observers *o, struct actor *a, const struct lh_sim
 {
     lh_ob_pieces_note(o, s);
     lh_ob_keep_takes(o, a, s);
+    lh_ob_own_log_takes(o, a, s);
     if (failed(o))
         return;
     a->stopping = a->stopping || s->input->kind == LH_IN_STOP;
@@ -189,6 +192,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     }
     lh_ob_pieces_note(o, s);
     lh_ob_keep_does(o, a, s);
+    lh_ob_own_log_does(o, a, s);
     if (failed(o))
         return;
     lh_ob_leases_does(o, a, s);
@@ -282,6 +286,8 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
 {
     struct lh_sim_observers *o = arg;
 
+    if (lh_sim_failure(o->sim) == NULL)
+        lh_ob_own_log_disk(o, lh_ob_actor(o, node), file, op, offset);
     if (!failed(o))
         lh_ob_replicas_disk(o, lh_ob_actor(o, node), file, op, offset, length, error);
 }
@@ -317,6 +323,8 @@ struct lh_sim_observers *lh_sim_observers_create(
     lh_ob_inv1_init(o);
     lh_ob_inv9_init(o);
     lh_ob_health_init(o);
+    lh_ob_own_log_init(o);
+    lh_ob_heads_init(o);
     lh_sim_watch(o->sim, &(struct lh_sim_watcher){.arg = o,
                              .takes = takes,
                              .does = does,
@@ -341,6 +349,8 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
     lh_ob_model_deinit(o);
     lh_ob_ledger_deinit(o);
     lh_ob_pieces_deinit(o);
+    lh_ob_own_log_deinit(o);
+    lh_ob_heads_deinit(o);
     free(o->servers);
     free(o);
 }

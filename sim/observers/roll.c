@@ -57,14 +57,20 @@ static size_t logs_awaited(const struct lh_sim_observers *o, const struct chunk 
     return full < needed ? full : needed;
 }
 
+/* What a single log has to be waited with for; 3/4, by the fastest clock. */
+static uint64_t lone_wait(const struct lh_sim_observers *o)
+{
+    const struct lh_master_config *config = lh_sim_running_config(o->cluster, o->master->node);
+
+    return (config->lone_log_after.ns != 0 ? config->lone_log_after.ns : config->session_term.ns) /
+           4 * 3;
+}
+
 /* Before this moment (true ns) nothing can have been decided: so many logs were not heard yet, nor
  * the primary's word, nor was a single one waited with for long enough. */
 static uint64_t heard_enough(
     const struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
 {
-    const struct lh_master_config *config = lh_sim_running_config(o->cluster, o->master->node);
-    uint64_t lone_ns =
-        config->lone_log_after.ns != 0 ? config->lone_log_after.ns : config->session_term.ns;
     uint64_t enough_at = UINT64_MAX, first_at = UINT64_MAX;
 
     for (size_t i = 0; i < c->member_count; i++) {
@@ -74,7 +80,7 @@ static uint64_t heard_enough(
     }
     /* By a clock that runs as fast as it may, if there is a bound at all. */
     if (first_at != UINT64_MAX)
-        enough_at = o->config.clocks_beyond_rho ? first_at : first_at + lone_ns / 4 * 3;
+        enough_at = o->config.clocks_beyond_rho ? first_at : first_at + lone_wait(o);
 
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = answer_of(o, c, i, version);
@@ -89,6 +95,45 @@ static uint64_t heard_enough(
             enough_at = f->heard_at;
     }
     return enough_at == UINT64_MAX ? 0 : enough_at;
+}
+
+/* Members that have a log and have not answered, as far as anybody can know. */
+static size_t silent(struct lh_sim_observers *o, struct chunk *c, uint64_t version)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct member *m = &c->members[i];
+        const struct replica *r = lh_ob_replica(c, m->server);
+        const struct lh_sim_header *h = lh_ob_kernel(o, c, m->server);
+        count += answer_of(o, c, i, version) == NULL && !m->joining && !m->lost && !r->missing &&
+                 !r->lost && !r->damaged && h->valid && !h->lost && !h->copying &&
+                 !lh_sim_is_decommissioned(o->cluster, m->server + 1);
+    }
+    return count;
+}
+
+/* FAIL-2a: fewer logs than acknowledge an append decide only when no other one was shown for some
+ * time. */
+static void check_lone(
+    struct lh_sim_observers *o, struct chunk *c, uint64_t version, size_t verified)
+{
+    uint64_t first_at = UINT64_MAX, now = lh_sim_now(o->sim);
+
+    /* What waits for a confirmation is as of when it came (HA-2). */
+    if (verified >= logs_needed(o, c) || lh_sim_shared_etcd(o->cluster) != NULL ||
+        silent(o, c, version) == 0)
+        return;
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (f->version == version && f->heard_at < first_at)
+            first_at = f->heard_at;
+    }
+    if (first_at <= now && now - first_at < lone_wait(o))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %" PRIu64 " is to be sealed by %zu log(s) %" PRIu64
+            " ms after the first was shown, and %zu of its members are silent (FAIL-2a)",
+            c->id, verified, (now - first_at) / 1000000, silent(o, c, version));
 }
 
 void lh_ob_roll_log_goes(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -175,6 +220,8 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and a member knows %" PRIu64
             " as committed (FAIL-2a)",
             c->id, length, committed);
+    if (sure && !own && !failed(o))
+        check_lone(o, c, version, verified);
     c->sealed_by_primary = own;
     /* Who is joining becomes a member with the seal, and gave no log. */
     c->logs_at_seal = logs_needed(o, c);

@@ -3,17 +3,24 @@
 
 #include <string.h>
 
-#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS)
+#define BUGS                                                                                       \
+    (LH_SIM_CORE_BUGS + LH_SIM_DISK_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS +                \
+        LH_SIM_CHECK_BUGS)
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
     static struct lh_sim_bug all[BUGS];
+    const struct {
+        const struct lh_sim_bug *bugs;
+        size_t count;
+    } tables[] = {{lh_sim_core_bugs, LH_SIM_CORE_BUGS}, {lh_sim_disk_bugs, LH_SIM_DISK_BUGS},
+        {lh_sim_lease_bugs, LH_SIM_LEASE_BUGS}, {lh_sim_access_bugs, LH_SIM_ACCESS_BUGS},
+        {lh_sim_check_bugs, LH_SIM_CHECK_BUGS}};
+    size_t at = 0;
 
-    memcpy(all, lh_sim_core_bugs, sizeof lh_sim_core_bugs);
-    memcpy(all + LH_SIM_CORE_BUGS, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
-    memcpy(
-        all + LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS, lh_sim_access_bugs, sizeof lh_sim_access_bugs);
-    *count = BUGS;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; at += tables[i++].count)
+        memcpy(all + at, tables[i].bugs, tables[i].count * sizeof *all);
+    *count = at;
     return all;
 }
 

@@ -20,7 +20,7 @@ struct lh_sim_who lh_sim_nth_node(const struct lh_sim_nemesis *n, size_t index)
 }
 
 /* Strangers, of which there are none where masters share an etcd, count as clients. */
-static struct lh_sim_who who_is(const struct lh_sim_nemesis *n, const struct lh_sim_node *node)
+struct lh_sim_who lh_sim_who_is(const struct lh_sim_nemesis *n, const struct lh_sim_node *node)
 {
     size_t i = 0;
 
@@ -41,7 +41,7 @@ struct lh_sim_who lh_sim_some_server(struct lh_sim_nemesis *n)
     const char *path;
 
     if (n->target != NULL) {
-        struct lh_sim_who who = who_is(n, n->target);
+        struct lh_sim_who who = lh_sim_who_is(n, n->target);
         if (who.kind == LH_SIM_WHO_SERVER)
             return who;
     }
@@ -50,14 +50,14 @@ struct lh_sim_who lh_sim_some_server(struct lh_sim_nemesis *n)
         struct lh_sim_node *node =
             lh_sim_tail(n->cluster, path, &tail) ? lh_sim_primary(n->cluster, tail.chunk) : NULL;
         if (node != NULL)
-            return who_is(n, node);
+            return lh_sim_who_is(n, node);
     }
     return server(1 + below(n, n->servers));
 }
 
 struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n)
 {
-    struct lh_sim_who who = n->target == NULL ? master() : who_is(n, n->target);
+    struct lh_sim_who who = n->target == NULL ? master() : lh_sim_who_is(n, n->target);
 
     return who.kind == LH_SIM_WHO_MASTER ? who : master();
 }
@@ -65,7 +65,7 @@ struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n)
 struct lh_sim_who lh_sim_some_node(struct lh_sim_nemesis *n)
 {
     if (n->target != NULL)
-        return who_is(n, n->target);
+        return lh_sim_who_is(n, n->target);
     return chance(n, 60) ? lh_sim_some_server(n) : lh_sim_nth_node(n, below(n, nodes(n)));
 }
 
@@ -163,7 +163,7 @@ void lh_sim_inject(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
 
 void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
 {
-    enum lh_sim_who_kind kind = who_is(n, n->target).kind;
+    enum lh_sim_who_kind kind = lh_sim_who_is(n, n->target).kind;
 
     if (kind == LH_SIM_WHO_MASTER)
         lh_sim_fault_master(n);
@@ -180,7 +180,7 @@ void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
 struct lh_sim_who lh_sim_some_client(struct lh_sim_nemesis *n)
 {
     if (n->target != NULL) {
-        struct lh_sim_who who = who_is(n, n->target);
+        struct lh_sim_who who = lh_sim_who_is(n, n->target);
         if (who.kind == LH_SIM_WHO_CLIENT && who.number <= n->clients)
             return who;
     }

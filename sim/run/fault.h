@@ -32,7 +32,11 @@ struct lh_sim_nemesis {
     bool scrapped;        /* a machine is gone */
     char removed[LH_SIM_PATH_MAX + 1]; /* the file that was removed last; "": none */
     struct follow_up *follow_ups;      /* done or not: freed at the end */
-    struct lh_sim_node *target;        /* of the fault that an effect provoked; NULL: none */
+    struct lh_sim_node *starting;      /* goes down at its next changes to the disk; NULL: none */
+    uint32_t changes_left;             /* ... at the last of so many */
+    uint64_t rotten_ends; /* a bit for each chunkserver where the end of a log has rotted, and that
+                             has not started since */
+    struct lh_sim_node *target; /* of the fault that an effect provoked; NULL: none */
 };
 
 /* ---- Chances ---- */
@@ -113,6 +117,7 @@ static inline size_t nodes(const struct lh_sim_nemesis *n)
 }
 
 struct lh_sim_who lh_sim_nth_node(const struct lh_sim_nemesis *n, size_t index);
+struct lh_sim_who lh_sim_who_is(const struct lh_sim_nemesis *n, const struct lh_sim_node *node);
 
 /* The target, if it is a master; else the master that acts. */
 struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n);

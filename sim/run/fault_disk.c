@@ -142,8 +142,16 @@ void lh_sim_fault_rot(struct lh_sim_nemesis *n)
     uint64_t batch = whole || last ? some_batch(n, file, size, last) : 0;
     a.number = whole && batch > 0 ? batch : batch + below(n, size - batch);
     a.mask = 1u << below(n, 8);
-    if (lh_sim_perform(n, &a) && whole)
+    if (!lh_sim_perform(n, &a))
+        return;
+    if (whole)
         lh_sim_restart_soon(n, a.who, n->mix.term.ns);
+    /* Its server takes it for a torn tail only if its machine goes down at once (FAIL-3). */
+    if (last && n->power_left == UINT32_MAX && chance(n, 60)) {
+        n->rotten_ends |= UINT64_C(1) << a.who.number;
+        lh_sim_act_later(n, LH_SIM_ACT_POWER_LOSS, a.who, (struct lh_sim_who){0}, a_while(n).ns,
+            spread(n, 1000, 4000000));
+    }
 }
 
 /* The disk of a machine is lost, with or without the machine (damage). */

@@ -81,6 +81,52 @@ static bool is_critical(const struct lh_sim_sight *s)
     }
 }
 
+/* ---- Starts ---- */
+
+static void go_down(void *arg)
+{
+    struct lh_sim_nemesis *n = arg;
+    struct lh_sim_node *provoked = n->target;
+
+    n->target = n->starting;
+    n->starting = NULL;
+    if (!n->resting && n->power_left > 0)
+        lh_sim_fault_power(n);
+    else if (!n->resting)
+        lh_sim_fault_crash(n);
+    n->target = provoked;
+}
+
+/* What a process finds at its start and does about it is done in few steps, and seldom: which of
+ * them is its last one is chosen. */
+static void note_start(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
+{
+    struct lh_sim_nemesis *n = arg;
+
+    if (n->resting || what != LH_SIM_LIFE_STARTED || n->starting != NULL)
+        return;
+    struct lh_sim_who who = lh_sim_who_is(n, node);
+    if (who.kind != LH_SIM_WHO_SERVER)
+        return;
+    uint64_t bit = UINT64_C(1) << who.number;
+    bool rotten = (n->rotten_ends & bit) != 0;
+    n->rotten_ends &= ~bit;
+    if (!rotten && !chance(n, n->mix.starts_percent))
+        return;
+    n->starting = node;
+    n->changes_left = 1 + (uint32_t)below(n, rotten ? 4 : 12);
+}
+
+static void note_change(struct lh_sim_nemesis *n, const struct lh_sim_sight *s)
+{
+    const struct lh_effect *e = s->effect;
+
+    if (s->node != n->starting || n->changes_left == 0 || e->kind != LH_FX_DISK ||
+        e->op == LH_DISK_READ || --n->changes_left > 0)
+        return;
+    lh_sim_at(n->sim, lh_nanoseconds(spread(n, 1000, 4000000)), go_down, n);
+}
+
 /* What the master says to a program concerns both: that one acts by it now. */
 static struct lh_sim_node *concerned(struct lh_sim_nemesis *n, const struct lh_sim_sight *s)
 {
@@ -94,6 +140,7 @@ static void provoke(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_nemesis *n = arg;
 
+    note_change(n, s);
     if (n->resting || n->target != NULL || lh_sim_now(n->sim) < n->quiet_until || !is_critical(s) ||
         below(n, 1000) >= n->mix.targeted_permille)
         return;
@@ -130,6 +177,7 @@ void lh_sim_fault_mix_draw(
         .quiet_percent = (uint32_t)below(&n, 12),
         .mend_percent = 5 + (uint32_t)below(&n, 40),
         .targeted_permille = chance(&n, 50) ? 0 : 1 + (uint32_t)below(&n, 30),
+        .starts_percent = chance(&n, 50) ? 0 : 5 + (uint32_t)below(&n, 60),
         .drift_ppm = (int32_t)settings->drift_ppm,
         .term = settings->session_term,
         .term_min = shortest_term(settings),
@@ -225,7 +273,7 @@ struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_
     n->resting = !any || mix->pace.max.ns == 0;
     if (n->resting)
         return n;
-    lh_sim_watch(n->sim, &(struct lh_sim_watcher){.arg = n, .does = provoke});
+    lh_sim_watch(n->sim, &(struct lh_sim_watcher){.arg = n, .does = provoke, .lives = note_start});
     lh_sim_at(n->sim, drawn(n, &mix->pace), tick, n);
     return n;
 }

@@ -108,6 +108,8 @@ struct lh_sim_fault_mix {
     uint32_t mend_percent;       /* how likely something is mended instead */
     uint32_t targeted_permille;  /* how likely a grant, a seal, a change of version, a sync, ... is
                                   followed by a fault at that very node within a millisecond */
+    uint32_t starts_percent;     /* how likely a chunkserver that starts goes down again at one of
+                                  * the first changes that it makes to its disk */
     int32_t drift_ppm;           /* clocks are set to within this; beyond rho only in such runs */
     struct lh_duration term;     /* about as long as a session: durations are drawn around it */
     struct lh_duration term_min; /* new session terms are at least this long */

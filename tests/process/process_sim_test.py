@@ -14,6 +14,18 @@ from process_cluster import PATIENCE_S, binary, wait_for
 # A mistake that hardly a run survives.
 BUG = "acknowledged-before-every-member"
 
+# A run that does not.
+SHOWS_BUG = """leasehold scenario 1
+repair streams 0
+seed 20
+file /log
+at 1s writer w at client 1 to /log records 1 bytes 100 count 300 every 10ms
+at 2s let Gone be a secondary of /log
+crash Gone
+expect /log takes appends within 5s
+settle
+"""
+
 
 def simulator(*args, stdout=subprocess.PIPE, env=None):
     return subprocess.run([binary("leasehold-sim"), *args], stdin=subprocess.DEVNULL, stdout=stdout,
@@ -117,6 +129,8 @@ class InputTest(SimTest):
         for command in ("run", "replay"):
             self.assert_refused([command, "--seed=1", "--plant=none"], "'none'", "bugs")
         self.assert_refused(["swarm", "--plant=none"], "--plant", "'none'")
+        story = self.file("a.scenario", "leasehold scenario 1\n")
+        self.assert_refused(["replay", story, "--plant=none"], "--plant", "'none'")
         self.assert_refused(["selftest", "--bug=none"], "--bug", "'none'")
 
     def test_contradictions(self):
@@ -126,7 +140,9 @@ class InputTest(SimTest):
         self.assert_refused(["replay", story, "--seed=1"], "not both")
         self.assert_refused(["timeline", story, "--seed=1", "-o" + self.file("out")], "not both")
         self.assert_refused(["minimize", story, "-o" + self.file("out")], "too many arguments")
-        self.assert_refused(["replay", story, "--plant=" + BUG], "--plant")
+        own = self.file("own.scenario", f"leasehold scenario 1\nplant {BUG}\n")
+        for command in ("replay", "swarm"):
+            self.assert_refused([command, own, "--plant=" + BUG], "--plant", own, BUG)
         self.assert_refused(["replay", story, "--profile=calm"], "--profile")
 
     def test_files_that_cannot_be_read(self):
@@ -241,6 +257,16 @@ class SwarmTest(SimTest):
     def test_a_first_failure_ends_it(self):
         done = simulator("swarm", "--runs=200", "--jobs=2", "--first=1", "--plant", BUG)
         self.assert_ends(done, 1, "FAILED", "replay", "minimize", " 1 failed")
+
+    def test_a_bug_is_planted_in_files_too(self):
+        story = self.file("a.scenario", SHOWS_BUG)
+        swarm = ["swarm", story, "--runs=1", "--profile=calm", "--jobs=1", "--first=1"]
+        self.assert_ends(simulator(*swarm), 0, " 0 failed")
+        done = simulator(*swarm, "--plant", BUG)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn(f"replay {story} --plant {BUG}", done.stdout)
+        replay = simulator("replay", story, "--plant", BUG)
+        self.assertEqual(replay.returncode, done.returncode, replay.stdout)
 
     def test_it_goes_on_when_asked(self):
         done = simulator("swarm", "--runs=60", "--jobs=2", "--first=1", "--plant", BUG,

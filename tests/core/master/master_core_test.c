@@ -855,6 +855,65 @@ static void a_seal_of_an_old_version_is_ignored(void **state)
     assert_string_equal(lease_of(chunk)->state, "GRANTING");
 }
 
+/* The one whose seal it was has it no more, and nobody has. */
+static void a_seal_of_an_old_version_is_ignored_while_nobody_holds_the_chunk(void **state)
+{
+    uint64_t chunk = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    server_release(&w, primary, chunk, 1);
+    open_tail("/f", 1000);
+    struct server *next = granted(&grant);
+    server_confirm(&w, next, chunk, 2, LH_OK);
+    server_release(&w, next, chunk, 2);
+    assert_string_equal(lease_of(chunk)->state, "FREE");
+    server_seal(&w, primary, chunk, 1, 5);
+    assert_null(world_next(&w, primary->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+}
+
+static void a_seal_that_another_member_reports_is_ignored(void **state)
+{
+    uint64_t chunk = 0;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    struct server *other = primary == &a ? &b : &a;
+    server_seal(&w, other, chunk, 1, 5);
+    assert_null(world_next(&w, other->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+    assert_string_equal(lease_of(chunk)->state, "HELD");
+}
+
+/* It says so of a seal that it has from elsewhere, so it may lack what this one covers. */
+static void a_seal_recorded_at_another_version_is_none(void **state)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+    struct server *members[] = {&a, &b, &c};
+    uint64_t chunk = 0;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    server_seal(&w, primary, chunk, 1, 100);
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    request.seal_recorded = &recorded;
+    recorded.chunk = chunk;
+    for (size_t i = 0; i < 3; i++) {
+        recorded.session = members[i]->session;
+        recorded.version = members[i] == primary ? 1 : 2;
+        server_send(&w, members[i], &request);
+    }
+    world_advance(&w, 1000);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(
+            world_next(&w, members[i]->link, LEASEHOLD__SESSION_REPLY__BODY_COPY) != NULL,
+            members[i] != primary);
+}
+
 /* ---- Registering again. */
 
 static void a_lease_goes_on_in_a_new_session_of_the_same_process(void **state)
@@ -1728,6 +1787,9 @@ int main(void)
         STORY(a_full_chunks_spare_is_next_as_soon_as_it_is_there),
         STORY(a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk),
         STORY(a_seal_of_an_old_version_is_ignored),
+        STORY(a_seal_of_an_old_version_is_ignored_while_nobody_holds_the_chunk),
+        STORY(a_seal_that_another_member_reports_is_ignored),
+        STORY(a_seal_recorded_at_another_version_is_none),
         STORY(a_lease_goes_on_in_a_new_session_of_the_same_process),
         STORY(a_grant_that_was_lost_with_its_stream_is_sent_in_the_new_session),
         STORY(a_higher_incarnation_frees_its_leases_at_once),
