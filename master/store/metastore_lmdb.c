@@ -139,7 +139,7 @@ static bool disk_is_full(const struct store *s)
 /* The transaction was undone, and may succeed later. */
 static bool is_shortage(const struct store *s, int code)
 {
-    return code == ENOSPC || code == EDQUOT || code == ENOMEM || code == EAGAIN ||
+    return code == ENOSPC || code == EDQUOT || code == EFBIG || code == ENOMEM || code == EAGAIN ||
            (code == EIO && disk_is_full(s)); /* LMDB's word for a write that was cut short */
 }
 
@@ -166,6 +166,7 @@ static void explain(struct store *s, int code, bool again)
     snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s%s", s->path,
         code == MDB_MAP_FULL ? "it has reached its largest size"
         : full               ? "its disk is full; free some room there"
+        : code == EFBIG      ? "this process may not make the file larger (ulimit -f)"
                              : mdb_strerror(code),
         again ? ", it is tried again each second" : "");
 }
