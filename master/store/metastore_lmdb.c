@@ -97,13 +97,15 @@ static void free_request(struct request *r)
 
 /* ---- Committing. */
 
-static int apply(MDB_txn *txn, MDB_dbi dbi, const struct request *r)
+static int apply(const struct store *s, MDB_txn *txn, const struct request *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct lh_change *c = &r->changes[i];
         MDB_val key = {c->key_size, c->key}, value = {c->value_size, c->value};
-        int code =
-            c->value == NULL ? mdb_del(txn, dbi, &key, NULL) : mdb_put(txn, dbi, &key, &value, 0);
+        if (c->value == NULL && c->key_size > s->base.key_bytes_max)
+            continue; /* there is none */
+        int code = c->value == NULL ? mdb_del(txn, s->dbi, &key, NULL)
+                                    : mdb_put(txn, s->dbi, &key, &value, 0);
         if (code != MDB_SUCCESS && !(c->value == NULL && code == MDB_NOTFOUND))
             return code;
     }
@@ -120,7 +122,7 @@ static int commit_batch(struct store *s, const struct requests *batch)
     if (code != MDB_SUCCESS)
         return code;
     STAILQ_FOREACH(r, batch, link) {
-        code = apply(txn, s->dbi, r);
+        code = apply(s, txn, r);
         if (code != MDB_SUCCESS) {
             mdb_txn_abort(txn);
             return code;
@@ -417,6 +419,13 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
             code = mdb_txn_commit(txn);
         else
             mdb_txn_abort(txn);
+    }
+    if (s->env != NULL)
+        s->base.key_bytes_max = (size_t)mdb_env_get_maxkeysize(s->env);
+    if (code == MDB_SUCCESS && s->base.key_bytes_max < LH_KEY_BYTES_MAX) {
+        snprintf(why, why_size, "this LMDB takes keys of %zu bytes, and %u are needed",
+            s->base.key_bytes_max, LH_KEY_BYTES_MAX);
+        return LH_ERR_SYSTEM;
     }
     if (code == MDB_SUCCESS && fsync(s->directory) == 0)
         return LH_OK;
