@@ -4,7 +4,7 @@
  *   /healthz   200 while the event loop goes on, else 503 and a sentence
  *   /readyz    200 when the server does its work now, else 503 and a sentence why not
  *
- * One thread serves a few connections at a time. */
+ * One thread serves a few connections at a time; whoever is slow gives way to others. */
 #pragma once
 
 #include "base/error.h"
@@ -15,7 +15,9 @@
 #include <stddef.h>
 
 /* Connections at once, where a site does not say how many; and the part of them that one address
- * may have: a half. What is beyond is closed at once. */
+ * may have: a half. A new one beyond takes the place of one that has been without a whole request
+ * for longest, and a request that is not answered to its end within 15 s is cut
+ * (runtime/visitors.h). */
 #define LH_OBSERVE_CONNECTIONS_MAX 16u
 #define LH_OBSERVE_ADDRESS_SHARE   2u
 
@@ -32,6 +34,8 @@ struct lh_observe_site {
     /* A GET. True: `*result` is an MHD_Result, of a queued response or of a connection that waits
      * (suspended), in which case this is called again. False: there is no such page. */
     bool (*serve)(void *arg, void *request, int *result);
+    /* Whether its answer goes on until the site ends it, once it was served. */
+    bool (*is_endless)(void *arg, void *request);
     /* Its answer has been sent, or never will be. */
     void (*end)(void *arg, void *request);
     void *arg;

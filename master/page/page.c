@@ -127,6 +127,12 @@ static bool serve(void *arg, void *visit, int *result)
     return true;
 }
 
+static bool is_endless(void *arg, void *visit)
+{
+    (void)arg;
+    return ((const struct lh_visit *)visit)->views;
+}
+
 static void end(void *arg, void *visit)
 {
     struct lh_page *page = arg;
@@ -161,6 +167,7 @@ int lh_page_start(
         .site = {.connections_max = LH_PAGE_CONNECTIONS_MAX,
             .begin = begin,
             .serve = serve,
+            .is_endless = is_endless,
             .end = end,
             .arg = page},
     };
