@@ -187,6 +187,10 @@ enum lh_effect_kind {
 
 enum lh_level { LH_DEBUG, LH_INFO, LH_WARN, LH_ERROR };
 
+/* The longest key that is put, and what every kind of store takes (LMDB's keys have no more): so a
+ * commit never fails for it, and any store can be moved to another kind. */
+#define LH_KEY_BYTES_MAX 511u
+
 /* One change of a persisted batch: a put, or a delete when `value` is NULL. */
 struct lh_change {
     uint8_t *key;

@@ -1,10 +1,39 @@
 /* The options of leasehold-chunkserver: a row of the table each. */
 #include "chunkserver/options.h"
 
+#include "base/say.h"
 #include "finder/finder.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+#define COMMAND "leasehold-chunkserver"
+
+/* What a master takes in a registration (master/servers/registration.c): it would refuse another
+ * one for ever. */
+#define NAME_BYTES_MAX    128u
+#define ADDRESS_BYTES_MAX 256u
+
+static bool is_name(const char *option, const char *text, size_t most)
+{
+    size_t size = text == NULL ? 0 : strlen(text);
+
+    if (size > most) {
+        lh_say(COMMAND ": %s has at most %zu bytes, and not %zu\n", option, most, size);
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] > ' ' && text[i] <= '~')
+            continue;
+        lh_say(COMMAND ": %s has byte 0x%02x at offset %zu; only printable ASCII without spaces is "
+                       "allowed\n",
+            option, (unsigned)(uint8_t)text[i], i);
+        return false;
+    }
+    return true;
+}
 
 bool lh_chunkserver_options_parse(
     struct lh_chunkserver_options *o, int argc, char **argv, int *code)
@@ -16,7 +45,7 @@ bool lh_chunkserver_options_parse(
         {LH_FLAG("advertise", STRING, &o->advertise, NULL), .metavar = "ADDRESS",
             .help =
                 "address that clients and other servers reach this one at; by default --listen"},
-        {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-chunkserver"), .metavar = "DIRECTORY",
+        {LH_FLAG("data-dir", STRING, &o->data_dir, COMMAND), .metavar = "DIRECTORY",
             .help = "where chunks are kept; created if missing"},
         {LH_FLAG("master", LIST, &o->masters, "127.0.0.1:7400"), .metavar = "ADDRESS,...",
             .help = "the master's address, or those of any of several masters"},
@@ -55,7 +84,7 @@ bool lh_chunkserver_options_parse(
         LH_SERVER_LOG_FLAGS(o->server),
     };
     const struct lh_flags flags = {
-        .command = "leasehold-chunkserver",
+        .command = COMMAND,
         .usage = "[OPTION]...",
         .section = 8,
         .title = "keeps replicas of chunks for Leasehold",
@@ -76,13 +105,13 @@ bool lh_chunkserver_options_parse(
     if (!lh_server_parse(&flags, argc, argv, &o->server, &o->args, code))
         return false;
     char wrong[256];
-    o->advertise = lh_server_advertised(
-        "leasehold-chunkserver", o->advertise, o->server.listen, "10.0.0.11:7500");
+    o->advertise = lh_server_advertised(COMMAND, o->advertise, o->server.listen, "10.0.0.11:7500");
     int error = lh_masters_check(o->masters.items, o->masters.count, wrong, sizeof wrong);
-    if (error == LH_OK && o->advertise != NULL)
-        return true;
     if (error != LH_OK)
-        (void)fprintf(stderr, "leasehold-chunkserver: --master: %s\n", wrong);
+        lh_say(COMMAND ": --master: %s\n", wrong);
+    else if (o->advertise != NULL && is_name("--advertise", o->advertise, ADDRESS_BYTES_MAX) &&
+             is_name("--failure-domain", o->failure_domain, NAME_BYTES_MAX))
+        return true;
     *code = LH_SERVER_USAGE;
     lh_chunkserver_options_free(o);
     return false;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "rpc/connections.h"
 #include "runtime/process_metrics.h"
+#include "runtime/visitors.h"
 
 #include <errno.h>
 #include <gnutls/abstract.h>
@@ -17,11 +18,18 @@
 
 #define TIMEOUT_SECONDS 5u
 
+/* From a request's begin, or its connection's, to the end of its answer. */
+#define AGE_SECONDS 15u
+
+#define HEALTH_BYTES 512u
+#define HANGS        "the core is busy with one step, or hangs in it"
+
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct lh_observe {
     struct lh_observe_config config;
     struct MHD_Daemon *daemon;
+    struct lh_visitors *visitors;
     int port;
 };
 
@@ -30,6 +38,14 @@ struct request {
     bool begun;    /* its headers have been seen */
     void *of_site; /* the site's part of it; NULL: there is no site */
 };
+
+static struct lh_visitor *visitor_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info == NULL ? NULL : info->socket_context;
+}
 
 static enum MHD_Result answer(
     struct MHD_Connection *connection, unsigned status, const char *type, const char *text)
@@ -49,6 +65,8 @@ static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connectio
 {
     struct lh_metrics out = {0};
 
+    if (!o->config.goes_on(o->config.arg))
+        return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", HANGS "\n");
     o->config.metrics(o->config.arg, &out);
     lh_process_metrics(&out);
     enum MHD_Result result =
@@ -57,12 +75,29 @@ static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connectio
     return result;
 }
 
+/* `why` is as long as HEALTH_BYTES, and has room for a newline. */
+static enum MHD_Result answer_health(struct MHD_Connection *connection, bool well, char *why)
+{
+    if (well)
+        return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
+    memcpy(why + strlen(why), "\n", 2);
+    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+}
+
+static bool is_ready(struct lh_observe *o, char *why, size_t why_size)
+{
+    if (o->config.goes_on(o->config.arg))
+        return o->config.ready(o->config.arg, why, why_size);
+    (void)snprintf(why, why_size, "%s", HANGS);
+    return false;
+}
+
 static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const char *url,
     const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
 {
     struct lh_observe *o = arg;
     struct request *request = *state;
-    char why[512] = "";
+    char why[HEALTH_BYTES] = "";
     int result;
 
     (void)version;
@@ -75,22 +110,23 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
         *upload_size = 0;
         return MHD_YES;
     }
+    lh_visitor_asked(o->visitors, visitor_of(connection), false);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
     if (request->of_site != NULL && strcmp(method, "GET") == 0 &&
-        o->config.site.serve(o->config.site.arg, request->of_site, &result))
+        o->config.site.serve(o->config.site.arg, request->of_site, &result)) {
+        if (o->config.site.is_endless(o->config.site.arg, request->of_site))
+            lh_visitor_asked(o->visitors, visitor_of(connection), true);
         return (enum MHD_Result)result;
+    }
     if (strcmp(url, "/metrics") == 0)
         return answer_metrics(o, connection);
-    bool health = strcmp(url, "/healthz") == 0;
-    if (!health && strcmp(url, "/readyz") != 0)
-        return answer(connection, MHD_HTTP_NOT_FOUND, "text/plain",
-            "there are /metrics, /healthz and /readyz\n");
-    bool ready = o->config.ready(o->config.arg, why, sizeof why - 1);
-    if (health || ready)
-        return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
-    memcpy(why + strlen(why), "\n", 2);
-    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+    if (strcmp(url, "/healthz") == 0)
+        return answer_health(connection, o->config.live(o->config.arg, why, sizeof why - 1), why);
+    if (strcmp(url, "/readyz") == 0)
+        return answer_health(connection, is_ready(o, why, sizeof why - 1), why);
+    return answer(
+        connection, MHD_HTTP_NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n");
 }
 
 static void *begin(void *arg, const char *uri, struct MHD_Connection *connection)
@@ -106,15 +142,30 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *connection
 static void end(
     void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why)
 {
-    const struct lh_observe_site *site = &((struct lh_observe *)arg)->config.site;
+    const struct lh_observe *o = arg;
+    const struct lh_observe_site *site = &o->config.site;
     struct request *request = *state;
 
-    (void)connection;
     (void)why;
     *state = NULL;
     if (request != NULL && request->of_site != NULL)
         site->end(site->arg, request->of_site);
     free(request);
+    lh_visitor_answered(o->visitors, visitor_of(connection));
+}
+
+static void enter_or_leave(void *arg, struct MHD_Connection *connection, void **visitor,
+    enum MHD_ConnectionNotificationCode what)
+{
+    const struct lh_observe *o = arg;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        lh_visitor_leave(o->visitors, *visitor);
+        return;
+    }
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    *visitor = lh_visitor_enter(o->visitors, fd,
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
 }
 
 /* "host:port" or "[v6]:port" taken apart. */
@@ -197,6 +248,16 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
     };
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
+    const struct lh_visitors_config visitors = {.max = most,
+        .address_max = most / LH_OBSERVE_ADDRESS_SHARE,
+        .age_max = lh_seconds(AGE_SECONDS)};
+    o->visitors = lh_visitors_create(&visitors);
+    if (o->visitors == NULL) {
+        (void)snprintf(why, why_size, "cannot start a thread for %s", o->config.listen);
+        if (pem != NULL)
+            lh_tls_pem_unref(pem);
+        return LH_ERR_SYSTEM;
+    }
     if (o->config.tls != NULL) {
         flags |= MHD_USE_TLS;
         atomic_store(&shown, o->config.tls);
@@ -205,9 +266,9 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
         flags |= MHD_USE_IPv6;
     errno = 0;
     o->daemon = MHD_start_daemon(flags, 0, NULL, NULL, serve, o, MHD_OPTION_SOCK_ADDR, at->ai_addr,
-        MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        most / LH_OBSERVE_ADDRESS_SHARE, MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_SECONDS,
-        MHD_OPTION_URI_LOG_CALLBACK, begin, o, MHD_OPTION_NOTIFY_COMPLETED, end, o,
+        MHD_OPTION_CONNECTION_LIMIT, 2 * most, /* the visitors' is reached first */
+        MHD_OPTION_NOTIFY_CONNECTION, enter_or_leave, o, MHD_OPTION_CONNECTION_TIMEOUT,
+        TIMEOUT_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, begin, o, MHD_OPTION_NOTIFY_COMPLETED, end, o,
         MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none, MHD_OPTION_END);
     if (pem != NULL)
         lh_tls_pem_unref(pem); /* the server has its own copy of what it needs */
@@ -246,6 +307,7 @@ int lh_observe_start(
     int error = start(o, at, why, why_size);
     freeaddrinfo(at);
     if (error != LH_OK) {
+        lh_visitors_destroy(o->visitors);
         free(o);
         return error;
     }
@@ -285,5 +347,6 @@ void lh_observe_stop(struct lh_observe *observe)
     if (observe == NULL)
         return;
     MHD_stop_daemon(observe->daemon);
+    lh_visitors_destroy(observe->visitors);
     free(observe);
 }

@@ -1,10 +1,10 @@
 /* What a server's operator asks over HTTP (libmicrohttpd), on a port of its own:
  *
  *   /metrics   figures in Prometheus's text format: the core's, the process's and jemalloc's
- *   /healthz   200 while the core can be looked at; no answer within a second means that it hangs
+ *   /healthz   200 while the event loop goes on, else 503 and a sentence
  *   /readyz    200 when the server does its work now, else 503 and a sentence why not
  *
- * One thread serves a few connections at a time. */
+ * One thread serves a few connections at a time; whoever is slow gives way to others. */
 #pragma once
 
 #include "base/error.h"
@@ -15,7 +15,9 @@
 #include <stddef.h>
 
 /* Connections at once, where a site does not say how many; and the part of them that one address
- * may have: a half. What is beyond is closed at once. */
+ * may have: a half. A new one beyond takes the place of one that has been without a whole request
+ * for longest, and a request that is not answered to its end within 15 s is cut
+ * (runtime/visitors.h). */
 #define LH_OBSERVE_CONNECTIONS_MAX 16u
 #define LH_OBSERVE_ADDRESS_SHARE   2u
 
@@ -32,6 +34,8 @@ struct lh_observe_site {
     /* A GET. True: `*result` is an MHD_Result, of a queued response or of a connection that waits
      * (suspended), in which case this is called again. False: there is no such page. */
     bool (*serve)(void *arg, void *request, int *result);
+    /* Whether its answer goes on until the site ends it, once it was served. */
+    bool (*is_endless)(void *arg, void *request);
     /* Its answer has been sent, or never will be. */
     void (*end)(void *arg, void *request);
     void *arg;
@@ -42,6 +46,11 @@ struct lh_observe_config {
     /* Serves HTTPS with the certificate there, and with those that replace it. Clients are asked
      * for one where there is a site, and need none: lh_observe_identity(). NULL: HTTP. */
     struct lh_tls *tls;
+    /* Does the event loop go on? If not, `why` says so in a sentence. Called by the serving thread;
+     * waits for nothing. */
+    bool (*live)(void *arg, char *why, size_t why_size);
+    /* Can its lock be had? Waits for less than a second. What follows is only asked if so. */
+    bool (*goes_on)(void *arg);
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
     void (*metrics)(void *arg, struct lh_metrics *out);
     /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,7 +194,7 @@ static int open_name(struct lh_files *files, const char *name, int flags)
     int fd;
 
     do
-        fd = openat(files->directory, name, flags | O_CLOEXEC, 0640);
+        fd = openat(files->directory, name, flags | O_CLOEXEC, LH_FILE_MODE);
     while (
         fd < 0 && (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_one(files))));
     return fd;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "runtime/descriptors.h"
+#include "runtime/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,7 @@ static int run(const struct lh_flags_entry *command, int argc, char **argv, int 
     return code;
 }
 
-static int dispatch(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     int at = find_name(argc, argv);
 
@@ -237,10 +238,12 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int code = dispatch(argc, argv);
+    lh_signals_ignore();
+    int code = run_command(argc, argv);
 
     if (code != LH_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
         return code;
-    (void)fputs("leasehold: cannot write to standard output\n", stderr);
+    lh_command_end_with_reader();
+    lh_say("leasehold: cannot write to standard output\n");
     return LH_EXIT_IO;
 }

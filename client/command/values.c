@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define EXPLAIN_MS 1000u
+
 /* --- get ---------------------------------------------------------------------------------- */
 
 static int get(void *options, struct lh_cluster *cluster, const char **args)
@@ -86,11 +88,36 @@ static int conditions(const char *command, const struct change_options *o, const
     return LH_EXIT_OK;
 }
 
-static int changed(const char *command, const struct change_options *o, const char *name, int error,
-    uint64_t revision)
+/* What the master waits for, which is why it has not answered. */
+static void say_what_is_waited_for(
+    struct lh_cluster *cluster, const char *command, const char *name)
+{
+    struct lh_name_list list = {0};
+
+    if (lh_names(cluster, name, NULL, 1, EXPLAIN_MS, &list) != LH_OK)
+        return;
+    if (list.sessions_away > 0)
+        (void)lh_command_error(0, command,
+            "the master answers, and waits for %" PRIu64
+            " sessions of the last master, for another %.1f s at most: no value is changed before "
+            "they are back, or over",
+            list.sessions_away, (double)list.waiting_ms / 1000);
+    else if (list.count > 0 && list.names[0].changing && strcmp(list.names[0].name, name) == 0)
+        (void)lh_command_error(0, command,
+            "the master answers, and waits for programs that cache the value; leasehold explain "
+            "%s says more",
+            lh_command_shown(name));
+    lh_name_list_deinit(&list);
+}
+
+static int changed(struct lh_cluster *cluster, const char *command, const struct change_options *o,
+    const char *name, int error, uint64_t revision)
 {
     if (error != LH_OK) {
         int code = lh_command_failed(command, name, error);
+        if (error == LH_ERR_UNAVAILABLE || error == LH_ERR_DEADLINE_EXCEEDED ||
+            error == LH_ERR_LEASE_HELD)
+            say_what_is_waited_for(cluster, command, name);
         if (error == LH_ERR_ALREADY_EXISTS)
             (void)lh_command_error(
                 code, command, "%s has another revision than --if-revision: read it again", name);
@@ -131,7 +158,7 @@ static int put(void *options, struct lh_cluster *cluster, const char **args)
     if (code == LH_EXIT_OK) {
         int error =
             lh_put(cluster, name, text, size, &c, lh_command_timeout_ms(&o->common), &revision);
-        code = changed("put", o, name, error, revision);
+        code = changed(cluster, "put", o, name, error, revision);
     }
     free(input);
     return code;
@@ -147,7 +174,7 @@ static int del(void *options, struct lh_cluster *cluster, const char **args)
     if (code != LH_EXIT_OK)
         return code;
     int error = lh_delete(cluster, args[0], &c, lh_command_timeout_ms(&o->common), &revision);
-    return changed("del", o, args[0], error, revision);
+    return changed(cluster, "del", o, args[0], error, revision);
 }
 
 #define CHANGE_FLAGS(o)                                                                            \

@@ -89,6 +89,16 @@ static void end_ask(struct lh_client_ask *ask, int error, const char *text, cons
     ask->done(ask->owner, error, text, reply);
 }
 
+/* The last try went to a master that has had the time to answer: it waits for something, whatever
+ * became of tries before. */
+static bool is_kept_waiting(const struct lh_client_ask *ask)
+{
+    struct lh_client *c = ask->client;
+
+    return ask->asked_at.ns != 0 &&
+           lh_instant_until(ask->asked_at, c->now).ns >= c->config.ask_masters_after.ns;
+}
+
 /* Nobody answered in time. */
 static void expire_ask(struct lh_client_ask *ask)
 {
@@ -98,7 +108,7 @@ static void expire_ask(struct lh_client_ask *ask)
     char text[LH_CALL_TEXT_BYTES];
 
     lh_client_link_close(ask->client, &ask->link);
-    if (ask->reason != LH_OK) {
+    if (ask->reason != LH_OK && !is_kept_waiting(ask)) {
         snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
     } else if (ask->seeker.address == NULL) {
         error = LH_ERR_DEADLINE_EXCEEDED;
@@ -153,6 +163,7 @@ static void try_master(struct lh_client_ask *ask)
     lh_client_active_choose(c, &ask->seeker);
     lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
+    ask->asked_at = c->now;
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
     set_timer(ask);
@@ -167,6 +178,7 @@ static void go_on(struct lh_client_seeker *seeker)
 static void note_failure(struct lh_client_ask *ask, int error, const char *text)
 {
     ask->failures++;
+    ask->asked_at = (struct lh_instant){0};
     if (error != LH_ERR_NOT_ACTIVE) /* else it was not carried out */
         ask->unknown = true;
     ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
@@ -277,6 +289,7 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     ask->failures = 0;
     ask->unknown = false;
     ask->reason = LH_OK;
+    ask->asked_at = (struct lh_instant){0};
     ask->active = true;
     ask->link = (struct lh_client_link){
         .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};

@@ -22,6 +22,7 @@ struct lh_client_ask {
     unsigned failures;
     bool active;
     struct lh_client_seeker seeker; /* its choice: the master that the last try went to */
+    struct lh_instant asked_at;     /* the last try, which has not failed; 0: it has */
     struct lh_instant try_end;      /* of the try under way, ... */
     struct lh_duration silence;     /* ... whose master is doubted after this, again and again */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */

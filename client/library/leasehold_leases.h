@@ -48,6 +48,7 @@ extern "C" {
 #endif
 
 #define LH_NAME_LENGTH_MAX  1024u  /* bytes of a name, which begins with "/" */
+#define LH_NAME_KEPT_MAX    510u   /* bytes of the name of a value, and of the prefix of a policy */
 #define LH_VALUE_BYTES_MAX  65536u /* of a value */
 #define LH_LOCK_INFO_MAX    256u   /* bytes that a holder attaches to its lock */
 #define LH_SESSION_TERM_MAX 60000u /* milliseconds */
@@ -210,7 +211,8 @@ struct lh_change_options {
 
 /* Puts or deletes a value. Returns when that is durable and nobody serves the old value any
  * more: if a program that caches it does not answer, that takes until its session ends.
- * `options` and `revision` (of this change) may be NULL.
+ * `name` has at most LH_NAME_KEPT_MAX bytes, to be put. `options` and `revision` (of this change)
+ * may be NULL.
  *   ALREADY_EXISTS   if_revision: the value has another revision
  *   NOT_FOUND        lh_delete(): there is none
  *   STALE_TOKEN      the lock is not held with this token; or the value was changed with a token,
@@ -345,7 +347,7 @@ struct lh_policy_list {
     size_t count;
 };
 
-/* Sets the policy of its prefix, or with `remove` removes it. */
+/* Sets the policy of its prefix, of at most LH_NAME_KEPT_MAX bytes, or with `remove` removes it. */
 int lh_set_policy(
     struct lh_cluster *cluster, const struct lh_policy *policy, bool remove, uint64_t timeout_ms);
 int lh_policies(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_policy_list *list);

@@ -154,12 +154,35 @@ int lh_copy_set_mark(struct lh_copy *c, const LeaseholdStored__Elsewhere *mark)
     return error;
 }
 
+/* What a kind of store cannot take that the other one could. */
+static bool is_refused(struct lh_copy *c, const struct lh_change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i].value == NULL || changes[i].key_size <= c->store->key_bytes_max)
+            continue;
+        (void)lh_copy_refuse(c, LH_ERR_TOO_LARGE,
+            "%s cannot hold \"%.*s...\": its key has %u bytes, of at most %zu; an older release "
+            "has "
+            "made it; start a master on the store in etcd again, and delete it",
+            c->directory, 200, (const char *)changes[i].key + 1, changes[i].key_size,
+            c->store->key_bytes_max);
+        return true;
+    }
+    return false;
+}
+
 void lh_copy_persist(void *arg, uint64_t ticket, struct lh_change *changes, size_t count)
 {
     struct lh_copy *c = arg;
     bool to_etcd = c->config.task == LH_REIGN_FILL;
     LeaseholdStored__Elsewhere mark = new_mark(c, !to_etcd);
     size_t before = to_etcd ? 0 : c->count;
+
+    if (is_refused(c, changes, count)) {
+        lh_changes_free(changes, count);
+        lh_loop_persisted(c->loop, ticket, LH_ERR_TOO_LARGE);
+        return;
+    }
     struct lh_change *all = lh_alloc_array(before + count + 1, sizeof *all);
 
     for (size_t i = 0; i < before; i++)

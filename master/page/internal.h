@@ -37,6 +37,9 @@ struct lh_visit {
 
     /* Of a viewer, which follows /api/live. */
     bool views, suspended;
+    bool cut;               /* its connection was ended from here */
+    uint8_t address[16];    /* whose it is; an IPv4 address begins it */
+    uint64_t sent_ns;       /* when it was sent something that it had not been sent before */
     struct lh_frame *frame; /* that it is being sent; NULL: it waits for the next one */
     size_t sent;
     uint64_t seen; /* number of the last frame that it got */
@@ -69,7 +72,7 @@ struct lh_page {
     size_t ask_count;
 
     TAILQ_HEAD(, lh_visit) viewers;
-    size_t viewer_count;
+    size_t viewer_count;    /* that were not cut */
     struct lh_frame *frame; /* the newest; NULL: none yet */
     pthread_t teller;
     pthread_cond_t wake;

@@ -4,11 +4,18 @@
 
 #include "base/alloc.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define PREFIX "leasehold_master_"
+
+#define SEND_BYTES 16384
+
+/* Who has not taken a frame for so long gives way to another viewer. */
+#define GIVES_WAY_NS UINT64_C(2000000000)
 
 /* ---- Frames. */
 
@@ -67,8 +74,90 @@ static void frame_unref(struct lh_frame *frame)
 
 /* ---- Viewers. */
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int socket_of(const struct lh_visit *v)
+{
+    return MHD_get_connection_info(v->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+/* With the lock; until the server finds its connection closed it stays in the list. */
+static void cut(struct lh_visit *v)
+{
+    v->cut = true;
+    v->page->viewer_count--;
+    (void)shutdown(socket_of(v), SHUT_RDWR);
+    if (!v->suspended)
+        return;
+    v->suspended = false;
+    MHD_resume_connection(v->connection);
+}
+
+/* For how long it has not taken what it was sent last: all of it was taken from who waits for the
+ * next frame. */
+static uint64_t behind_ns(const struct lh_visit *v, uint64_t at)
+{
+    return v->cut || v->suspended ? 0 : at - v->sent_ns;
+}
+
+static bool shares_address(const struct lh_visit *a, const struct lh_visit *b)
+{
+    return memcmp(a->address, b->address, sizeof a->address) == 0;
+}
+
+static size_t count_beside(const struct lh_visit *v)
+{
+    const struct lh_visit *other;
+    size_t count = 0;
+
+    TAILQ_FOREACH(other, &v->page->viewers, link)
+        count += !other->cut && shares_address(other, v);
+    return count;
+}
+
+/* Whose place a new viewer can have: that of one who does not read; or, of the address with most
+ * viewers, that of the one who came first, if the newcomer's has fewer even with it. */
+static struct lh_visit *giving_way(const struct lh_visit *newest)
+{
+    uint64_t at = now_ns(), most_behind = GIVES_WAY_NS;
+    size_t most = count_beside(newest) + 1;
+    struct lh_visit *v, *found = NULL;
+
+    TAILQ_FOREACH(v, &newest->page->viewers, link)
+        if (behind_ns(v, at) > most_behind) {
+            most_behind = behind_ns(v, at);
+            found = v;
+        }
+    TAILQ_FOREACH(v, &newest->page->viewers, link)
+        if (found == NULL && !v->cut && count_beside(v) > most) {
+            most = count_beside(v);
+            found = v;
+        }
+    return found;
+}
+
+/* Bytes that a viewer has not read are to wait here, where they are seen, and not in the kernel. */
+static void know(struct lh_visit *v)
+{
+    const struct sockaddr *from =
+        MHD_get_connection_info(v->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    int size = SEND_BYTES;
+
+    (void)setsockopt(socket_of(v), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    if (from != NULL && from->sa_family == AF_INET6)
+        memcpy(v->address, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
+    else if (from != NULL && from->sa_family == AF_INET)
+        memcpy(v->address, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+}
+
 /* The next bytes for a viewer. It always gets the newest frame when it is done with one: whoever
- * reads slowly misses some. Whoever reads nothing is cut off by the server's timeout. */
+ * reads slowly misses some. Whoever does not take one in time is cut off. */
 static ssize_t more(void *arg, uint64_t position, char *to, size_t most)
 {
     struct lh_visit *v = arg;
@@ -83,8 +172,9 @@ static ssize_t more(void *arg, uint64_t position, char *to, size_t most)
         v->frame->references++;
         v->seen = v->frame->number;
         v->sent = 0;
+        v->sent_ns = now_ns();
     }
-    if (page->stopping) {
+    if (page->stopping || v->cut) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else if (v->frame == NULL) {
         v->suspended = true;
@@ -111,10 +201,15 @@ enum MHD_Result lh_page_view(struct lh_visit *v)
     if (v->uri.count != 0)
         return lh_page_refuse(
             v, MHD_HTTP_BAD_REQUEST, LH_ERR_INVALID_ARGUMENT, "there are no parameters here");
+    know(v);
     pthread_mutex_lock(&page->lock);
+    struct lh_visit *leaving = page->viewer_count < LH_PAGE_VIEWERS_MAX ? NULL : giving_way(v);
+    if (leaving != NULL)
+        cut(leaving);
     bool take = !page->stopping && page->viewer_count < LH_PAGE_VIEWERS_MAX;
     if (take) {
         v->views = true;
+        v->sent_ns = now_ns();
         page->viewer_count++;
         TAILQ_INSERT_TAIL(&page->viewers, v, link);
         pthread_cond_signal(&page->wake);
@@ -130,7 +225,7 @@ enum MHD_Result lh_page_view(struct lh_visit *v)
 void lh_page_view_end(struct lh_visit *v)
 {
     TAILQ_REMOVE(&v->page->viewers, v, link);
-    v->page->viewer_count--;
+    v->page->viewer_count -= !v->cut;
     frame_unref(v->frame);
 }
 
@@ -143,8 +238,20 @@ static void resume_viewers(struct lh_page *page)
         if (!v->suspended)
             continue;
         v->suspended = false;
+        v->sent_ns = now_ns();
         MHD_resume_connection(v->connection);
     }
+}
+
+/* With the lock. */
+static void cut_behind(struct lh_page *page)
+{
+    uint64_t at = now_ns();
+    struct lh_visit *v;
+
+    TAILQ_FOREACH(v, &page->viewers, link)
+        if (behind_ns(v, at) > LH_PAGE_BEHIND_S * UINT64_C(1000000000))
+            cut(v);
 }
 
 /* ---- The thread that makes them. */
@@ -175,6 +282,7 @@ static void *teller_main(void *arg)
         pthread_mutex_lock(&page->lock);
         frame_unref(page->frame);
         page->frame = frame;
+        cut_behind(page);
         resume_viewers(page);
         wait_a_second(page);
     }

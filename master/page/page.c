@@ -127,6 +127,12 @@ static bool serve(void *arg, void *visit, int *result)
     return true;
 }
 
+static bool is_endless(void *arg, void *visit)
+{
+    (void)arg;
+    return ((const struct lh_visit *)visit)->views;
+}
+
 static void end(void *arg, void *visit)
 {
     struct lh_page *page = arg;
@@ -152,6 +158,8 @@ int lh_page_start(
     struct lh_page *page = lh_alloc(sizeof *page);
     const struct lh_observe_config observe = {
         .listen = config->listen,
+        .live = config->live,
+        .goes_on = config->goes_on,
         .metrics = config->metrics,
         .ready = config->ready,
         .tls = config->tls,
@@ -159,6 +167,7 @@ int lh_page_start(
         .site = {.connections_max = LH_PAGE_CONNECTIONS_MAX,
             .begin = begin,
             .serve = serve,
+            .is_endless = is_endless,
             .end = end,
             .arg = page},
     };

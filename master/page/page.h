@@ -24,6 +24,7 @@ struct lh_page;
 
 #define LH_PAGE_CONNECTIONS_MAX 128u
 #define LH_PAGE_VIEWERS_MAX     32u   /* connections that follow /api/live */
+#define LH_PAGE_BEHIND_S        10u   /* without having taken what it is sent, a viewer is cut */
 #define LH_PAGE_QUESTIONS_MAX   32u   /* calls in flight */
 #define LH_PAGE_ITEMS_MAX       1000u /* of a listing, in one answer */
 
@@ -34,6 +35,8 @@ struct lh_page_config {
     struct lh_loop *loop; /* with a core of lh_questions_core(); its completions go to
                              lh_page_completed() */
     /* As those of struct lh_observe_config. */
+    bool (*live)(void *arg, char *why, size_t why_size);
+    bool (*goes_on)(void *arg);
     void (*metrics)(void *arg, struct lh_metrics *out);
     bool (*ready)(void *arg, char *why, size_t why_size);
     void *arg;

@@ -8,7 +8,10 @@
  * thread of the store's. After a commit failed all later ones fail too: nothing is ever durable
  * that was begun after something that is not. That there is no room, or no memory, is no failure:
  * it is said (SHORTAGE), and tried again. A kind that cannot tell whether a commit took effect
- * finds out before it completes it. The kinds that there are: stores.h. */
+ * finds out before it completes it. The kinds that there are: stores.h.
+ *
+ * A change that a store can never take is our own mistake: it is refused before it is begun, with
+ * what a kind's limits are (`key_bytes_max`). A value has at most some 100 KiB. */
 #pragma once
 
 #include "base/error.h"
@@ -39,6 +42,7 @@ struct lh_metastore_operations {
 /* What every implementation's object begins with. */
 struct lh_metastore {
     const struct lh_metastore_operations *operations;
+    size_t key_bytes_max; /* of a key that can be put; at least LH_KEY_BYTES_MAX */
 };
 
 /* A kind of store. `open` opens the one at `where`, which the kind reads in its own way.

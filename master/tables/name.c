@@ -26,6 +26,17 @@ int lh_m_name_check(const char *text, char *why, size_t why_size)
     return lh_path_check(text, why, why_size);
 }
 
+int lh_m_name_check_kept(const char *what, const char *text, char *why, size_t why_size)
+{
+    size_t size = strlen(text);
+
+    if (size <= LH_M_KEPT_BYTES_MAX)
+        return LH_OK;
+    snprintf(
+        why, why_size, "%s has at most %u bytes, and not %zu", what, LH_M_KEPT_BYTES_MAX, size);
+    return LH_ERR_TOO_LARGE;
+}
+
 static struct lh_m_name **recent_of(const struct lh_master *m, const char *text)
 {
     uint32_t hash = lh_crc32c(0, text, strlen(text));

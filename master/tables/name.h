@@ -7,6 +7,7 @@
 #include "master/tables/program.h"
 
 #define LH_M_NAME_BYTES_MAX  1024u
+#define LH_M_KEPT_BYTES_MAX  (LH_KEY_BYTES_MAX - 1) /* of a name or prefix that is part of a key */
 #define LH_M_VALUE_BYTES_MAX 65536u
 #define LH_M_INFO_BYTES_MAX  256u
 
@@ -73,6 +74,9 @@ struct lh_m_names {
 
 /* Is it one? The text says what is wrong. */
 int lh_m_name_check(const char *text, char *why, size_t why_size);
+/* TOO_LARGE if nothing can be kept under it: `what` names it in the text. What older releases kept
+ * in etcd under longer names can be read and deleted. */
+int lh_m_name_check_kept(const char *what, const char *text, char *why, size_t why_size);
 /* Of a file's path (VAL-7), and no name that a program can give anything: these begin with "/". */
 static inline bool lh_m_is_lookup(const char *text)
 {

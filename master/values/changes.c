@@ -183,6 +183,8 @@ static int check_request(
 {
     int error = lh_m_name_check(request->name, text, text_size);
 
+    if (error == LH_OK && !request->remove)
+        error = lh_m_name_check_kept("the name of a value", request->name, text, text_size);
     if (error == LH_OK && request->lock[0] != 0)
         error = lh_m_name_check(request->lock, text, text_size);
     if (error != LH_OK)

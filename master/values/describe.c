@@ -60,6 +60,8 @@ static void say_policy(struct lh_master *m, const struct lh_m_name *name, const 
         say(s, "It is broadcast under %.256s: nothing is kept of who reads it.", policy->prefix);
     else if (policy->no_lease)
         say(s, "Nobody caches it by a lease; a read can be used for %.1f s.", seconds(term));
+    else if (lh_m_gives_no_lease(name->more->changing))
+        say(s, "It is changing: who reads it now may not serve it from a cache.");
     else if (lh_m_leases_full(m))
         say(s, "There are as many leases as there may be: it is not cached now.");
     else

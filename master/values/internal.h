@@ -58,6 +58,12 @@ struct lh_m_changing {
     TAILQ_ENTRY(lh_m_changing) all_link, work_link, committed_link;
 };
 
+/* Whoever reads the value now may not cache it. NULL is allowed: it does not change. */
+static inline bool lh_m_gives_no_lease(const struct lh_m_changing *g)
+{
+    return g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes));
+}
+
 /* A prefix whose names are broadcast, or were lately (VAL-5). */
 struct lh_m_broadcasting {
     char *prefix;

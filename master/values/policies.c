@@ -34,6 +34,8 @@ static int check(
         return LH_ERR_INVALID_ARGUMENT;
     }
     int error = check_prefix(p->prefix, why, size);
+    if (error == LH_OK && !request->remove)
+        error = lh_m_name_check_kept("the prefix of a policy", p->prefix, why, size);
     if (error != LH_OK)
         return error;
     if (request->remove) {

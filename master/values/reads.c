@@ -89,7 +89,7 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
     else
         fill_value(name, asked, &read);
     /* VAL-2 (2): who is given a lease now is not told to drop it. */
-    if (g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes))) {
+    if (lh_m_gives_no_lease(g)) {
         LH_MARK("read-without-lease-while-changing");
         read.changing = g->number;
         if (asked->lease && LH_PLANTED("lease-given-while-changing")) {

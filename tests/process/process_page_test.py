@@ -3,9 +3,11 @@
 of it while a primary is killed."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
+import select
 import shutil
 import socket
 import ssl
@@ -86,7 +88,9 @@ class ApiTest(PageTest):
         self.start(**CALM)
         for check in (self.each_call_is_the_message_of_the_schema, self.what_is_no_question,
                       self.of_another_site,
-                      self.headers_and_sizes, self.viewers_are_bounded, self.calls_at_once,
+                      self.headers_and_sizes, self.viewers_are_bounded,
+                      self.viewers_that_do_not_read_give_way, self.slow_requests_give_way,
+                      self.calls_at_once,
                       self.a_master_that_stands_still, self.a_master_that_stops):
             with self.subTest(check.__name__):
                 check()
@@ -181,9 +185,10 @@ class ApiTest(PageTest):
             connection.request("GET", "/api/live")
             viewers.append((connection, connection.getresponse()))
         self.assertTrue(all(reply.status == 200 for _, reply in viewers))
-        self.assertEqual(self.api("live", 503)["error"], "SHORTAGE")
         frame = viewers[0][1].readline()
         self.assertEqual(json.loads(frame.removeprefix(b"data: "))["ready"], True)
+        with self.all_reading([connection.sock for connection, _ in viewers]):
+            self.assertEqual(self.api("live", 503)["error"], "SHORTAGE")
         viewers.pop()[0].close()
 
         def follows():
@@ -196,6 +201,83 @@ class ApiTest(PageTest):
         self.assertEqual(self.api("masters")["acting"], True)
         for connection, _ in viewers:
             connection.close()
+
+    @contextlib.contextmanager
+    def all_reading(self, sockets):
+        """Whoever does not read would give way to another viewer."""
+        over = threading.Event()
+
+        def read():
+            while not over.is_set():
+                for s in select.select(sockets, (), (), 0.1)[0]:
+                    s.recv(65536)
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield
+        finally:
+            over.set()
+            reader.join()
+
+    def viewers_that_do_not_read_give_way(self):
+        deaf = []
+        for _ in range(40):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect(("127.0.0.1", self.port))
+            s.sendall(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            deaf.append(s)
+        for _ in range(3):
+            connection = self.connect()
+
+            def follows(connection=connection):
+                connection.request("GET", "/api/live")
+                reply = connection.getresponse()
+                if reply.status == 200:
+                    return reply.readline().startswith(b"data: ") and reply.readline()
+                reply.read()
+                return False
+            wait_for("a place among viewers that do not read", follows, interval=0.5)
+            connection.close()
+        for s in deaf:
+            s.close()
+
+    def slow_requests_give_way(self):
+        """Each sends a byte now and then: for ever, if silence were what counts."""
+        slow = []
+        for _ in range(200):
+            s = socket.socket()
+            s.connect(("127.0.0.1", self.port))
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x")
+            slow.append(s)
+
+        def drip():
+            while not over.wait(0.2):
+                for s in slow:
+                    with contextlib.suppress(OSError):
+                        s.send(b"x")
+        over = threading.Event()
+        self.addCleanup(over.set)
+        dripping = threading.Thread(target=drip, daemon=True)
+        dripping.start()
+        for path in ("/healthz", "/readyz", "/metrics", "/api/masters") * 5:
+            self.assertEqual(self.get(path)[0], 200, path)
+
+        def all_ended():
+            ended = 0
+            for s in slow:
+                try:
+                    ended += s.recv(1, socket.MSG_DONTWAIT) == b""
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    ended += 1
+            return ended == len(slow)
+        wait_for("requests that are too old to be ended", all_ended, interval=0.5)
+        over.set()
+        dripping.join()
+        for s in slow:
+            s.close()
 
     def calls_at_once(self):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:

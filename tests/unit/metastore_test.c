@@ -342,14 +342,36 @@ static void loading_stops_when_told_to(void **state)
     lh_metastore_close(store);
 }
 
+static void the_longest_key_is_kept_and_a_longer_one_is_not_there(void **state)
+{
+    struct lh_metastore *store;
+    char longest[LH_KEY_BYTES_MAX + 1], longer[LH_KEY_BYTES_MAX + 2], expected[1024];
+
+    (void)state;
+    memset(longest, 'v', sizeof longest);
+    memset(longer, 'v', sizeof longer);
+    longest[sizeof longest - 1] = longer[sizeof longer - 1] = '\0';
+    assert_int_equal(open_in(0, &store), LH_OK);
+    assert_int_equal(store->key_bytes_max, LH_KEY_BYTES_MAX);
+    commit(store, 1, longest, "edge", longer, NULL); /* a delete, of what cannot be there */
+    lh_metastore_close(store);
+    assert_int_equal(done.errors[0], LH_OK);
+    snprintf(expected, sizeof expected, "%s=edge ", longest);
+    assert_stored(expected);
+}
+
 static void a_second_process_is_refused(void **state)
 {
     struct lh_metastore *store, *second;
+    char file[300];
     int status;
 
     (void)state;
     assert_int_equal(open_in(0, &store), LH_OK);
     assert_int_equal(open_in(0, &second), LH_ERR_IN_USE); /* not even within this process */
+    snprintf(file, sizeof file, "%s/LOCK", directory);    /* nor when somebody tidies up */
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(open_in(0, &second), LH_ERR_IN_USE);
     assert_non_null(strstr(why, directory));
     assert_non_null(strstr(why, "in use by another process"));
     pid_t child = fork();
@@ -447,6 +469,7 @@ int main(void)
         STORY(without_room_the_store_closes_and_keeps_what_it_had),
         STORY(what_waits_for_room_has_a_bound),
         STORY(loading_stops_when_told_to),
+        STORY(the_longest_key_is_kept_and_a_longer_one_is_not_there),
         STORY(a_second_process_is_refused),
         STORY(a_newer_format_is_refused),
         STORY(a_chunkservers_directory_is_refused),

@@ -68,12 +68,25 @@ static void a_histogram_counts_upwards(void **state)
 /* ---- Over HTTP. */
 
 struct server {
-    bool ready;
+    bool ready, silent, hangs;
 };
+
+static bool live(void *arg, char *why, size_t why_size)
+{
+    const struct server *s = arg;
+
+    (void)snprintf(why, why_size, "the loop has stood still");
+    return !s->silent;
+}
+
+static bool goes_on(void *arg)
+{
+    return !((const struct server *)arg)->hangs;
+}
 
 static void metrics(void *arg, struct lh_metrics *out)
 {
-    (void)arg;
+    assert_false(((const struct server *)arg)->hangs);
     lh_metrics_single(out, "leasehold_test", LH_METRIC_GAUGE, "A test.", 7);
 }
 
@@ -81,6 +94,7 @@ static bool ready(void *arg, char *why, size_t why_size)
 {
     const struct server *s = arg;
 
+    assert_false(s->hangs);
     (void)snprintf(why, why_size, "no session with the master");
     return s->ready;
 }
@@ -118,8 +132,12 @@ static void ask(int port, const char *request, char *answer, size_t size)
 static void an_operator_asks(void **state)
 {
     struct server s = {.ready = true};
-    const struct lh_observe_config config = {
-        .listen = "127.0.0.1:0", .metrics = metrics, .ready = ready, .arg = &s};
+    const struct lh_observe_config config = {.listen = "127.0.0.1:0",
+        .live = live,
+        .goes_on = goes_on,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = &s};
     struct lh_observe *o;
     char why[256], answer[65536];
 
@@ -139,6 +157,15 @@ static void an_operator_asks(void **state)
     assert_non_null(strstr(answer, "no session with the master\n"));
     ask(port, GET("/healthz"), answer, sizeof answer);
     assert_non_null(strstr(answer, "HTTP/1.1 200"));
+    s.silent = true;
+    ask(port, GET("/healthz"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
+    assert_non_null(strstr(answer, "the loop has stood still\n"));
+    s.hangs = s.ready = true; /* and would not return */
+    ask(port, GET("/readyz"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
+    ask(port, GET("/metrics"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
     ask(port, GET("/secret"), answer, sizeof answer);
     assert_non_null(strstr(answer, "HTTP/1.1 404"));
     ask(port,
@@ -150,37 +177,57 @@ static void an_operator_asks(void **state)
     lh_observe_stop(o);
 }
 
-static void one_address_leaves_connections_to_others(void **state)
+/* Sends `request`, and says whether anything came back. */
+static bool is_answered(int fd, const char *request)
 {
-    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    char answer[4096];
+
+    (void)send(fd, request, strlen(request), MSG_NOSIGNAL);
+    return read(fd, answer, sizeof answer) > 0;
+}
+
+static void whoever_is_slow_gives_way_to_others(void **state)
+{
+    static const char whole[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+                      part[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n";
     struct server s = {.ready = true};
-    const struct lh_observe_config config = {
-        .listen = "127.0.0.1:0", .metrics = metrics, .ready = ready, .arg = &s};
+    const struct lh_observe_config config = {.listen = "127.0.0.1:0",
+        .live = live,
+        .goes_on = goes_on,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = &s};
     struct lh_observe *o;
-    char why[256], answer[4096];
-    int many[LH_OBSERVE_CONNECTIONS_MAX];
-    unsigned answered = 0;
+    char why[256];
+    int slow[2 * LH_OBSERVE_CONNECTIONS_MAX];
 
     (void)state;
     assert_int_equal(lh_observe_start(&config, &o, why, sizeof why), LH_OK);
     int port = lh_observe_port(o);
-    for (unsigned i = 0; i < LH_OBSERVE_CONNECTIONS_MAX; i++) {
-        many[i] = connect_from(2, port);
-        (void)send(many[i], request, sizeof request - 1, MSG_NOSIGNAL);
-        answered += read(many[i], answer, sizeof answer) > 0;
+    /* More than there may be, of two addresses: each has begun a request. */
+    for (unsigned i = 0; i < 2 * LH_OBSERVE_CONNECTIONS_MAX; i++) {
+        slow[i] = connect_from(2 + i % 2, port);
+        assert_int_equal(send(slow[i], part, sizeof part - 1, MSG_NOSIGNAL), sizeof part - 1);
     }
-    assert_int_equal(answered, LH_OBSERVE_CONNECTIONS_MAX / LH_OBSERVE_ADDRESS_SHARE);
-    ask(port, GET("/healthz"), answer, sizeof answer);
-    assert_non_null(strstr(answer, "HTTP/1.1 200"));
-    for (unsigned i = 0; i < LH_OBSERVE_CONNECTIONS_MAX; i++)
-        (void)close(many[i]);
+    for (unsigned from = 1; from < 4; from++) {
+        int fd = connect_from(from, port);
+        assert_true(is_answered(fd, whole));
+        assert_true(is_answered(fd, whole)); /* it keeps its place between two */
+        (void)close(fd);
+    }
+    /* Of the slow ones the newest are still there; they can finish. */
+    assert_true(is_answered(slow[2 * LH_OBSERVE_CONNECTIONS_MAX - 1], "\r\n"));
+    assert_false(is_answered(slow[0], "\r\n"));
+    for (unsigned i = 0; i < 2 * LH_OBSERVE_CONNECTIONS_MAX; i++)
+        (void)close(slow[i]);
     lh_observe_stop(o);
 }
 
 static void an_address_must_be_one_and_free(void **state)
 {
     struct server s = {.ready = true};
-    struct lh_observe_config config = {.metrics = metrics, .ready = ready, .arg = &s};
+    struct lh_observe_config config = {
+        .live = live, .goes_on = goes_on, .metrics = metrics, .ready = ready, .arg = &s};
     struct lh_observe *first, *second;
     char why[256], listen[32];
 
@@ -204,7 +251,7 @@ int main(void)
         cmocka_unit_test(a_label_may_hold_anything),
         cmocka_unit_test(a_histogram_counts_upwards),
         cmocka_unit_test(an_operator_asks),
-        cmocka_unit_test(one_address_leaves_connections_to_others),
+        cmocka_unit_test(whoever_is_slow_gives_way_to_others),
         cmocka_unit_test(an_address_must_be_one_and_free),
     };
 

@@ -577,6 +577,28 @@ static void a_deadline_is_one_whoever_notices_it_first(void **state)
     }
 }
 
+/* A change waits at a master that has just started, until its sessions are back. That the master
+ * was away before is not why there is no answer. */
+static void a_call_that_is_kept_waiting_does_not_blame_the_network(void **state)
+{
+    Leasehold__RemoveRequest request = remove_request();
+
+    (void)state;
+    struct world *w = given(1);
+    struct lh_master_call call = call_of(w, LH_METHOD_REMOVE, &request.base, 5000);
+    ask(w, &call);
+    uint64_t broken = expect_request(w, LH_METHOD_REMOVE, "m1:1", NULL);
+    end_link(w, broken, LH_ERR_UNAVAILABLE, "Connection refused");
+    pass_ms(w, 100);
+    uint64_t waits = expect_request(w, LH_METHOD_REMOVE, "m1:1", NULL);
+    pass_ms(w, 4900);
+    expect_close(w, waits);
+    assert_null(strstr(call.call.text, "Connection refused"));
+    assert_non_null(strstr(call.call.text, "did not answer in time"));
+    done(w, &call, LH_ERR_DEADLINE_EXCEEDED);
+    world_deinit(w);
+}
+
 static void a_change_that_ends_unknown_says_so(void **state)
 {
     struct world *w = given(2);
@@ -776,6 +798,7 @@ int main(void)
         cmocka_unit_test(calls_that_change_something_have_ids),
         cmocka_unit_test(a_change_is_not_repeated_for_longer_than_masters_remember_it),
         cmocka_unit_test(a_deadline_is_one_whoever_notices_it_first),
+        cmocka_unit_test(a_call_that_is_kept_waiting_does_not_blame_the_network),
         cmocka_unit_test(a_change_that_ends_unknown_says_so),
         cmocka_unit_test(a_change_that_was_refused_by_standbys_alone_was_not_carried_out),
         cmocka_unit_test(a_learned_list_survives_the_first_masters_death),

@@ -53,6 +53,33 @@ static void who_has_the_value_gets_the_lease_alone(void **state)
     assert_false(value_read(&one)->leased);
 }
 
+static bool is_said(const Leasehold__NameInfo *info, const char *part)
+{
+    for (size_t i = 0; i < info->n_sentences; i++)
+        if (strstr(info->sentences[i], part) != NULL)
+            return true;
+    return false;
+}
+
+static void a_changing_value_is_not_said_to_be_cached(void **state)
+{
+    static const char cached[] = "may serve it from its cache", changing[] = "It is changing";
+
+    (void)state;
+    both_up();
+    put_value("/a", "one");
+    read_value(&one, "/a");
+    assert_true(is_said(look_at("/a"), cached) && !is_said(look_at("/a"), changing));
+    uint64_t link = begin_put("/a", "two");
+    uint64_t change = told_to_drop(&one, "/a");
+    assert_true(!is_said(look_at("/a"), cached) && is_said(look_at("/a"), changing));
+    assert_false(read_value(&two, "/a")->leased);
+    has_dropped(&one, "/a", change);
+    assert_int_not_equal(changed(link), 0);
+    assert_true(is_said(look_at("/a"), cached) && !is_said(look_at("/a"), changing));
+    assert_true(read_value(&two, "/a")->leased);
+}
+
 static void that_there_is_no_value_can_be_cached_too(void **state)
 {
     (void)state;
@@ -642,6 +669,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_read_gives_value_and_lease_and_a_change_waits_until_it_is_dropped),
         STORY(who_has_the_value_gets_the_lease_alone),
+        STORY(a_changing_value_is_not_said_to_be_cached),
         STORY(that_there_is_no_value_can_be_cached_too),
         STORY(a_lease_that_is_over_does_not_take_the_name_from_the_next_reader),
         STORY(a_lease_lasts_for_a_share_of_the_time_since_the_value_changed),
