@@ -12,8 +12,11 @@
 
 static const char *const names[ENDPOINTS] = {"a", "b", "c", "d", "master", "client", "standby"};
 
-static int endpoint_of(const char *address)
+static int endpoint_of(const char *server)
 {
+    size_t name_size;
+    const char *address = lh_server_address(server, &name_size);
+
     for (int i = 0; i < ENDPOINTS; i++)
         if (strcmp(names[i], address) == 0)
             return i;
