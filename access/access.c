@@ -3,6 +3,7 @@
 
 #include "access/roles.h"
 #include "base/assert.h"
+#include "base/probe.h"
 #include "proto/codec.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ static const unsigned rights[] = {
     [LH_ROLE_ADMIN] = RIGHT(LOOK) | RIGHT(READ) | RIGHT(FETCH) | RIGHT(WRITE) | RIGHT(ADMIN),
     [LH_ROLE_CHUNKSERVER] = RIGHT(LOOK) | RIGHT(FETCH) | RIGHT(SERVE),
     [LH_ROLE_MASTER] = RIGHT(LOOK),
+    [LH_ROLE_ETCD] = 0,
 };
 
 static const char *const right_names[] = {
@@ -312,6 +314,34 @@ int lh_access_server(
         "%.256s may not register as \"%.256s\": a chunkserver's --server-id is its certificate's "
         "name",
         identity, server_id);
+    return LH_ERR_PERMISSION;
+}
+
+int lh_access_answers(const struct lh_access *access, const char *identity,
+    enum lh_server_kind kind, const char *name, bool apart, char *text)
+{
+    static const enum lh_role meant[LH_SERVER_KINDS] = {
+        [LH_SERVER_MASTER] = LH_ROLE_MASTER,
+        [LH_SERVER_CHUNKSERVER] = LH_ROLE_CHUNKSERVER,
+        [LH_SERVER_ETCD] = LH_ROLE_ETCD,
+    };
+    struct lh_party party;
+
+    if (identity == NULL || identity[0] == 0 || LH_PLANTED("answered-by-anybody"))
+        return LH_OK;
+    lh_access_party(access, identity, &party);
+    bool is_ours = party.line != NULL || strncmp(identity, SCHEME, strlen(SCHEME)) == 0;
+    if (kind == LH_SERVER_ETCD && apart && !is_ours)
+        return LH_OK;
+    if (kind != LH_SERVER_CHUNKSERVER || LH_PLANTED("answered-by-any-chunkserver"))
+        name = NULL;
+    bool named = name == NULL || (party.name != NULL && strcmp(party.name, name) == 0);
+    if (party.role == meant[kind] && named)
+        return LH_OK;
+    snprintf(text, LH_ACCESS_TEXT_MAX,
+        "who answers there is %.256s, with the role %s; the role %s%s%.256s is meant", identity,
+        lh_role_name(party.role), lh_role_name(meant[kind]), name == NULL ? "" : " and the name ",
+        name == NULL ? "" : name);
     return LH_ERR_PERMISSION;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/step.h"
 #include "base/time.h"
+#include "proto/codec.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -20,6 +21,7 @@ enum lh_role {
     LH_ROLE_ADMIN,
     LH_ROLE_CHUNKSERVER,
     LH_ROLE_MASTER,
+    LH_ROLE_ETCD, /* where masters keep their metadata: it calls nobody */
     LH_ROLES
 };
 
@@ -84,6 +86,12 @@ int lh_access_name(const struct lh_access *access, const char *identity, enum lh
 /* A chunkserver says its own name alone. */
 int lh_access_server(
     const struct lh_access *access, const char *identity, const char *server_id, char *text);
+
+/* ACC-8: is whoever has this identity, and answers at an address, the one that a caller means
+ * there? Of chunkservers that is the one of that name; of other kinds, or with NULL, any. `apart`:
+ * an authority of etcd's own has signed the certificate, and none of the cluster's. */
+int lh_access_answers(const struct lh_access *access, const char *identity,
+    enum lh_server_kind kind, const char *name, bool apart, char *text);
 
 /* ---- What an operator hears of refusals. */
 

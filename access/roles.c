@@ -30,6 +30,7 @@ static const char *const roles[] = {
     [LH_ROLE_ADMIN] = "admin",
     [LH_ROLE_CHUNKSERVER] = "chunkserver",
     [LH_ROLE_MASTER] = "master",
+    [LH_ROLE_ETCD] = "etcd",
 };
 
 const char *lh_role_name(enum lh_role role)
@@ -102,6 +103,7 @@ static const char *check_scope(const struct lh_access_line *line, const char *wo
     case LH_ROLE_NONE:
     case LH_ROLE_ADMIN:
     case LH_ROLE_MASTER:
+    case LH_ROLE_ETCD:
     case LH_ROLES:
         break;
     }
@@ -125,7 +127,7 @@ static const char *read_line(const char *at, const char *end, struct lh_access_l
     line->role = lh_role_named(word, strlen(word));
     free(word);
     if (line->role == LH_ROLES)
-        return "the role is none of reader, writer, admin, chunkserver, master, none";
+        return "the role is none of reader, writer, admin, chunkserver, master, etcd, none";
     while ((word = next_word(&at, end, &wrong)) != NULL) {
         line->scope = lh_realloc_array(line->scope, line->scope_count + 1, sizeof *line->scope);
         line->scope[line->scope_count++] = word;

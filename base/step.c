@@ -36,6 +36,27 @@ void lh_fx_open_with_token(struct lh_effects *fx, uint64_t link, enum lh_method 
         fx->items[fx->count - 1].token = lh_strdup(token);
 }
 
+#define AT " at " /* neither names nor addresses have spaces */
+
+char *lh_server_at(const char *name, const char *address)
+{
+    size_t size = strlen(name) + sizeof AT + strlen(address);
+
+    if (name[0] == '\0' || address[0] == '\0')
+        return lh_strdup(address);
+    char *server = lh_alloc(size);
+    (void)snprintf(server, size, "%s" AT "%s", name, address);
+    return server;
+}
+
+const char *lh_server_address(const char *server, size_t *name_size)
+{
+    const char *at = strstr(server, AT);
+
+    *name_size = at == NULL ? 0 : (size_t)(at - server);
+    return at == NULL ? server : at + sizeof AT - 1;
+}
+
 void lh_fx_close(struct lh_effects *fx, uint64_t link, int error, const char *text)
 {
     struct lh_effect *e = lh_effects_add(fx, LH_FX_CLOSE);

@@ -10,6 +10,8 @@
  *   - A core opens a link with LH_FX_OPEN under an id of its own choosing, which it never uses
  *     twice and whose highest bit is clear. Links that a peer opened have the highest bit set and
  *     are announced by LH_IN_LINK_OPENED.
+ *   - Who answers a link that a core opened is who the core meant, or the link ends (ACC-8): the
+ *     driver sees to that before anything is sent.
  *   - A link that a peer opened comes with the peer's identity: who it is by its certificate, which
  *     is of an authority that this node trusts. It is the certificate's one URI
  *     leasehold://ROLE/NAME, or else its subject ("CN=..."): never empty with TLS, and always ""
@@ -206,7 +208,8 @@ struct lh_effect {
     enum lh_effect_kind kind;
     uint64_t link;
     enum lh_method method;      /* OPEN */
-    char *text;                 /* OPEN: address; CLOSE, LOG: text; owned */
+    char *text;                 /* OPEN: where, and perhaps who (lh_server_at()); CLOSE, LOG:
+                                   text; owned */
     char *token;                /* OPEN, of a foreign method: who asks, sent as the call's metadata
                                    `token`; NULL: none; owned. A secret: never logged */
     struct lh_duration timeout; /* OPEN: the call's deadline from now, or LH_DURATION_FOREVER */
@@ -244,6 +247,12 @@ void lh_fx_open_with_token(struct lh_effects *fx, uint64_t link, enum lh_method 
 void lh_fx_close(struct lh_effects *fx, uint64_t link, int error, const char *text);
 void lh_fx_hold(struct lh_effects *fx, uint64_t link);
 void lh_fx_unhold(struct lh_effects *fx, uint64_t link);
+/* The chunkserver of that name, where it is called: "NAME at ADDRESS", malloc'd. With certificates
+ * only the one that has this name answers there (ACC-8). An address alone stands for whichever
+ * answers: of masters, and where the caller knows no name (""). "": the address is not known. */
+char *lh_server_at(const char *name, const char *address);
+/* The address in it. The name, if there is one, has `*name_size` bytes at its beginning. */
+const char *lh_server_address(const char *server, size_t *name_size);
 /* Takes over `data`'s slices (pass NULL for an operation without bytes). */
 void lh_fx_disk(struct lh_effects *fx, uint64_t ticket, uint64_t file, enum lh_disk_op op,
     uint64_t offset, uint64_t length, struct lh_buf *data);

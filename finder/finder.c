@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,12 @@ static void see(struct lh_finder *f, uint64_t reign)
 {
     if (reign > f->reign)
         f->reign = reign;
+}
+
+bool lh_finder_is_far(const struct lh_finder *f, uint64_t reign)
+{
+    return f->reign != 0 && reign > f->reign && reign - f->reign >= LH_REIGN_LEAP &&
+           !LH_PLANTED("any-reign-believed");
 }
 
 void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
@@ -287,7 +294,8 @@ void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place
     f->masters[place].asked = false;
     f->masters[place].round = f->rounds; /* it is as good as one to the newest question */
     f->answered = true;
-    if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign) {
+    if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign &&
+        !lh_finder_is_far(f, m->reign)) {
         see(f, m->reign);
         learn_from(f, place, m);
         if (m->acting)

@@ -30,6 +30,9 @@
 /* Addresses that are known at most; of a longer list the first ones are. */
 #define LH_MASTERS_MAX 16u
 
+/* SES-7: a reign so far above the highest that was seen is no successor's. */
+#define LH_REIGN_LEAP (UINT64_C(1) << 22)
+
 /* Zero takes the default that stands beside it. */
 struct lh_finder_config {
     struct lh_duration answer_timeout; /* 500 ms: a master that is asked has this long */
@@ -78,6 +81,9 @@ struct lh_finder {
 void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
     const char *const *addresses, size_t count, uint64_t reign);
 void lh_finder_deinit(struct lh_finder *f);
+
+/* Is that reign far above the highest that was seen? Where none was, no reign is. */
+bool lh_finder_is_far(const struct lh_finder *f, uint64_t reign);
 
 /* The choice's address: good until the next call that is not const. */
 const char *lh_finder_address(const struct lh_finder *f);

@@ -14,18 +14,20 @@
 LH_ERRORS(SAME)
 #undef SAME
 
-#define M(service, name, Lower, req_stream, rep_stream, req_payload, rep_payload)                  \
+#define OURS(server, service, name, Lower, req_stream, rep_stream, req_payload, rep_payload)       \
     {                                                                                              \
         "/leasehold." service "/" name, req_stream, rep_stream,                                    \
             &leasehold__##Lower##_request__descriptor, &leasehold__##Lower##_reply__descriptor,    \
-            req_payload, rep_payload, false                                                        \
+            req_payload, rep_payload, server, false                                                \
     }
+#define M(...) OURS(LH_SERVER_MASTER, __VA_ARGS__)
+#define C(...) OURS(LH_SERVER_CHUNKSERVER, "ChunkServer", __VA_ARGS__)
 /* A method of etcd's: unary, or a stream both ways. */
 #define ETCD(service, name, Lower, stream)                                                         \
     {                                                                                              \
         "/etcdserverpb." service "/" name, stream, stream,                                         \
             &etcdserverpb__##Lower##_request__descriptor,                                          \
-            &etcdserverpb__##Lower##_response__descriptor, 0, 0, true                              \
+            &etcdserverpb__##Lower##_response__descriptor, 0, 0, LH_SERVER_ETCD, true              \
     }
 
 static const struct lh_method_info methods[LH_METHOD_COUNT] = {
@@ -57,10 +59,10 @@ static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_LIST_SESSIONS] = M("Leases", "ListSessions", list_sessions, false, false, 0, 0),
     [LH_METHOD_SET_POLICY] = M("Leases", "SetPolicy", set_policy, false, false, 0, 0),
     [LH_METHOD_LIST_POLICIES] = M("Leases", "ListPolicies", list_policies, false, false, 0, 0),
-    [LH_METHOD_APPEND] = M("ChunkServer", "Append", append, true, true, 15, 0),
-    [LH_METHOD_REPLICATE] = M("ChunkServer", "Replicate", replicate, true, true, 15, 0),
-    [LH_METHOD_READ] = M("ChunkServer", "Read", read, false, false, 0, 15),
-    [LH_METHOD_SETTLE] = M("ChunkServer", "Settle", settle, false, false, 0, 0),
+    [LH_METHOD_APPEND] = C("Append", append, true, true, 15, 0),
+    [LH_METHOD_REPLICATE] = C("Replicate", replicate, true, true, 15, 0),
+    [LH_METHOD_READ] = C("Read", read, false, false, 0, 15),
+    [LH_METHOD_SETTLE] = C("Settle", settle, false, false, 0, 0),
     [LH_METHOD_ETCD_RANGE] = ETCD("KV", "Range", range, false),
     [LH_METHOD_ETCD_TXN] = ETCD("KV", "Txn", txn, false),
     [LH_METHOD_ETCD_COMPACT] = ETCD("KV", "Compact", compaction, false),

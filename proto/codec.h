@@ -15,13 +15,17 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+/* Whose a method is: who is meant by whoever calls it. */
+enum lh_server_kind { LH_SERVER_MASTER, LH_SERVER_CHUNKSERVER, LH_SERVER_ETCD, LH_SERVER_KINDS };
+
 /* What a method is, for drivers. */
 struct lh_method_info {
     const char *path;                  /* "/leasehold.Master/Create" */
     bool request_stream, reply_stream; /* several messages; a single one may come in pieces */
     const ProtobufCMessageDescriptor *request, *reply;
     uint32_t request_payload, reply_payload; /* field number of the payload; 0: none */
-    bool foreign;                            /* called, never served: not a service of ours */
+    enum lh_server_kind server;
+    bool foreign; /* called, never served: not a service of ours */
 };
 
 /* `method` is above LH_METHOD_NONE and below LH_METHOD_COUNT. Static. */

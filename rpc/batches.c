@@ -23,19 +23,23 @@ void lh_rpc_link_create_call(struct lh_rpc_link *link)
     struct lh_rpc *rpc = link->rpc;
     gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
 
-    link->channel = lh_rpc_channel_take(rpc, link->address, lh_method_info(link->method)->foreign);
+    struct channel *channel =
+        lh_rpc_channel_take(rpc, link->address, lh_method_info(link->method)->server);
 
     if (link->timeout.ns < (uint64_t)INT64_MAX)
         deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
             gpr_time_from_nanos((int64_t)link->timeout.ns, GPR_TIMESPAN));
-    grpc_call *call = grpc_channel_create_call(lh_rpc_channel_of(link->channel), NULL,
+    grpc_call *call = grpc_channel_create_call(lh_rpc_channel_of(channel), NULL,
         GRPC_PROPAGATE_DEFAULTS, rpc->queues[0].grpc,
         grpc_slice_from_static_string(lh_method_info(link->method)->path), NULL, deadline, NULL);
 
-    /* A shutdown that came in between has not seen the call. */
+    /* A shutdown that came in between, or a change of who may answer, has not seen the call. */
     pthread_mutex_lock(&rpc->lock);
+    link->channel = channel;
     link->call = call;
     bool stopping = rpc->stopping;
+    if (lh_rpc_channel_has_ended(channel))
+        lh_rpc_channel_cancel(call);
     pthread_mutex_unlock(&rpc->lock);
     if (stopping)
         (void)grpc_call_cancel(call, NULL);

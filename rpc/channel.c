@@ -1,4 +1,4 @@
-/* Channels, one per address and kind of server, and the settings of both ends. */
+/* Channels, one per address, name and kind of server, and the settings of both ends. */
 #include "base/alloc.h"
 #include "proto/codec.h"
 #include "rpc/internal.h"
@@ -9,10 +9,12 @@
 #include <uthash.h>
 
 struct channel {
-    char *address;
+    char *server; /* where, and perhaps who */
     grpc_channel *channel;
+    struct answerer *answerer; /* with TLS */
     unsigned references; /* the table's, while it is for new links, and each link's with a call */
     uint64_t generation; /* of the certificates */
+    bool ended;          /* whoever answers there is not who is meant any more */
     UT_hash_handle hh;
 };
 
@@ -64,10 +66,17 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     return n;
 }
 
-static struct channel *connect_to(struct lh_rpc *rpc, const char *address, bool foreign)
+static struct lh_tls *tls_with(const struct lh_rpc *rpc, enum lh_server_kind kind)
+{
+    return kind == LH_SERVER_ETCD ? rpc->foreign_tls : rpc->tls;
+}
+
+static struct channel *connect_to(struct lh_rpc *rpc, const char *server, enum lh_server_kind kind)
 {
     grpc_arg args[RPC_ARGS_MAX];
     struct channel *c = lh_alloc(sizeof *c);
+    bool foreign = kind == LH_SERVER_ETCD;
+    size_t name_size;
     size_t n =
         foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
@@ -88,10 +97,13 @@ static struct channel *connect_to(struct lh_rpc *rpc, const char *address, bool 
 #undef INT
 
     grpc_channel_args all = {.num_args = n, .args = args};
+    struct lh_tls *tls = tls_with(rpc, kind);
+    if (tls != NULL)
+        c->answerer = lh_rpc_answerer_create(rpc, server, kind);
     grpc_channel_credentials *credentials =
-        lh_rpc_channel_credentials(foreign ? rpc->foreign_tls : rpc->tls, &c->generation);
-    c->address = lh_strdup(address);
-    c->channel = grpc_channel_create(address, credentials, &all);
+        lh_rpc_channel_credentials(tls, c->answerer, &c->generation);
+    c->server = lh_strdup(server);
+    c->channel = grpc_channel_create(lh_server_address(server, &name_size), credentials, &all);
     c->references = 1;
     grpc_channel_credentials_release(credentials);
     return c;
@@ -107,7 +119,8 @@ void lh_rpc_channel_give(struct channel *c)
     if (c == NULL || --c->references > 0)
         return;
     grpc_channel_destroy(c->channel);
-    free(c->address);
+    lh_rpc_answerer_unref(c->answerer);
+    free(c->server);
     free(c);
 }
 
@@ -123,11 +136,11 @@ static uint64_t generation_of(struct lh_tls *tls)
 }
 
 /* The one for new links, unless it is older than that; with a reference. With the lock held. */
-static struct channel *find(struct channel **channels, const char *address, uint64_t generation)
+static struct channel *find(struct channel **channels, const char *server, uint64_t generation)
 {
     struct channel *c;
 
-    HASH_FIND_STR(*channels, address, c);
+    HASH_FIND_STR(*channels, server, c);
     if (c == NULL)
         return NULL;
     if (c->generation < generation) {
@@ -139,24 +152,25 @@ static struct channel *find(struct channel **channels, const char *address, uint
     return c;
 }
 
-struct channel *lh_rpc_channel_take(struct lh_rpc *rpc, const char *address, bool foreign)
+struct channel *lh_rpc_channel_take(
+    struct lh_rpc *rpc, const char *server, enum lh_server_kind kind)
 {
-    struct channel **channels = &rpc->channels[foreign];
-    uint64_t generation = generation_of(foreign ? rpc->foreign_tls : rpc->tls);
+    struct channel **channels = &rpc->channels[kind];
+    uint64_t generation = generation_of(tls_with(rpc, kind));
 
     pthread_mutex_lock(&rpc->lock);
-    struct channel *c = find(channels, address, generation);
+    struct channel *c = find(channels, server, generation);
     pthread_mutex_unlock(&rpc->lock);
     if (c != NULL)
         return c;
 
-    struct channel *made = connect_to(rpc, address, foreign);
+    struct channel *made = connect_to(rpc, server, kind);
     pthread_mutex_lock(&rpc->lock);
-    c = find(channels, address, made->generation);
+    c = find(channels, server, made->generation);
     if (c == NULL) {
         c = made;
         c->references++;
-        HASH_ADD_KEYPTR(hh, *channels, c->address, strlen(c->address), c);
+        HASH_ADD_KEYPTR(hh, *channels, c->server, strlen(c->server), c);
     } else {
         lh_rpc_channel_give(made);
     }
@@ -177,7 +191,89 @@ static void forget_all(struct channel **channels)
 void lh_rpc_channels_destroy(struct lh_rpc *rpc)
 {
     pthread_mutex_lock(&rpc->lock);
-    forget_all(&rpc->channels[false]);
-    forget_all(&rpc->channels[true]);
+    for (int kind = 0; kind < LH_SERVER_KINDS; kind++)
+        forget_all(&rpc->channels[kind]);
     pthread_mutex_unlock(&rpc->lock);
+}
+
+char *lh_rpc_channel_refusal(const struct channel *channel, const char *text)
+{
+    if (channel == NULL || channel->answerer == NULL ||
+        strstr(text, "Verify peer callback") == NULL)
+        return NULL;
+    return lh_rpc_answerer_refusal(channel->answerer);
+}
+
+/* ---- who answers, once more ---- */
+
+struct asked {
+    struct channel **all; /* each with a reference, some several times */
+    size_t count, capacity;
+};
+
+static void ask_of(struct asked *asked, struct channel *c)
+{
+    LH_GROW(asked->all, asked->capacity, asked->count + 1);
+    c->references++;
+    asked->all[asked->count++] = c;
+}
+
+/* Those for new links, and those that only calls still have. With the lock held. */
+static void collect(struct lh_rpc *rpc, struct asked *asked)
+{
+    struct channel *c, *next;
+
+    for (int kind = 0; kind < LH_SERVER_KINDS; kind++)
+        HASH_ITER(hh, rpc->channels[kind], c, next)
+            ask_of(asked, c);
+    for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next)
+        if (l->channel != NULL)
+            ask_of(asked, l->channel);
+}
+
+/* Nobody uses it any more. With the lock held. */
+static void end_channel(struct lh_rpc *rpc, struct channel *c)
+{
+    c->ended = true;
+    for (int kind = 0; kind < LH_SERVER_KINDS; kind++) {
+        struct channel *found;
+        HASH_FIND_STR(rpc->channels[kind], c->server, found);
+        if (found != c)
+            continue;
+        HASH_DEL(rpc->channels[kind], c);
+        lh_rpc_channel_give(c);
+    }
+    for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next)
+        if (l->channel == c && l->call != NULL)
+            lh_rpc_channel_cancel(l->call);
+}
+
+void lh_rpc_channel_cancel(grpc_call *call)
+{
+    (void)grpc_call_cancel_with_status(call, GRPC_STATUS_UNAVAILABLE,
+        "UNAVAILABLE: whoever answers there is not the one that is meant any more", NULL);
+}
+
+bool lh_rpc_channel_has_ended(const struct channel *channel)
+{
+    return channel->ended;
+}
+
+void lh_rpc_ask_who_answers(struct lh_rpc *rpc)
+{
+    struct asked asked = {0};
+
+    pthread_mutex_lock(&rpc->lock);
+    collect(rpc, &asked);
+    pthread_mutex_unlock(&rpc->lock);
+    for (size_t i = 0; i < asked.count; i++) {
+        struct channel *c = asked.all[i];
+        bool holds = c->answerer == NULL || lh_rpc_answerer_holds(c->answerer);
+        pthread_mutex_lock(&rpc->lock);
+        if (!holds && !c->ended)
+            end_channel(rpc, c);
+        lh_rpc_channel_give(c);
+        pthread_mutex_unlock(&rpc->lock);
+    }
+    free(asked.all);
 }

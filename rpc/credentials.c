@@ -3,7 +3,8 @@
  * gRPC asks for the listener's certificate with each connection, so that a renewed one is shown to
  * the next. A channel has what it was made with: there is another one once that has been renewed
  * (channel.c). Both sides show a certificate, and both check the other's; a client also checks that
- * the server's is for the host that it dialled. TLS 1.2 and later: gRPC has no other. */
+ * the server's is for the host that it dialled, and of the server that it means (answers.c). TLS
+ * 1.2 and later: gRPC has no other. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/say.h"
@@ -13,14 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation)
+grpc_channel_credentials *lh_rpc_channel_credentials(
+    struct lh_tls *tls, struct answerer *answerer, uint64_t *generation)
 {
+    grpc_ssl_verify_peer_options verify;
+
     if (tls == NULL)
         return grpc_insecure_credentials_create();
     struct lh_tls_pem *pem = lh_tls_current(tls);
     grpc_ssl_pem_key_cert_pair pair = {.private_key = pem->key, .cert_chain = pem->cert};
-    grpc_channel_credentials *credentials =
-        grpc_ssl_credentials_create(pem->ca, pem->key == NULL ? NULL : &pair, NULL, NULL);
+    if (answerer != NULL)
+        lh_rpc_answerer_verify(answerer, &verify);
+    grpc_channel_credentials *credentials = grpc_ssl_credentials_create_ex(
+        pem->ca, pem->key == NULL ? NULL : &pair, answerer == NULL ? NULL : &verify, NULL);
     LH_ASSERT(credentials != NULL);
     *generation = pem->generation;
     lh_tls_pem_unref(pem);

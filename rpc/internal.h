@@ -4,6 +4,7 @@
  * last two are never held while gRPC starts a batch or the owner is called. */
 #pragma once
 
+#include "rpc/answers.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
 #include "rpc/tls.h"
@@ -66,13 +67,15 @@ struct lh_rpc {
     uint64_t tended_ns;           /* requests; the tender's */
     _Atomic unsigned reflections; /* streams that ask what is served here */
 
-    pthread_mutex_t health_lock; /* orders what watchers are sent */
+    pthread_mutex_t health_lock;   /* orders what watchers are sent */
+    pthread_rwlock_t answers_lock; /* read while the owner is asked who may answer; not nested */
+    bool answers_over;             /* it is asked no more */
     pthread_mutex_t lock;
-    pthread_cond_t changed;       /* server_down, accepting, or a link ended while stopping */
-    struct channel *channels[2];  /* for new links, by address; those to foreign servers apart */
-    struct lh_rpc_link *links;    /* every link with a call that has not ended */
-    struct lh_rpc_link *watchers; /* health watches among them */
-    bool serving[2];              /* enum health */
+    pthread_cond_t changed; /* server_down, accepting, or a link ended while stopping */
+    struct channel *channels[LH_SERVER_KINDS]; /* for new links, by address and name */
+    struct lh_rpc_link *links;                 /* every link with a call that has not ended */
+    struct lh_rpc_link *watchers;              /* health watches among them */
+    bool serving[2];                           /* enum health */
     unsigned accepting; /* acceptors that wait for a call, and calls that they are taking on */
     bool started, stopping, server_down;
 };
@@ -193,14 +196,20 @@ int lh_rpc_explain_listen(const char *address, char *why, size_t why_size);
 
 /* channel.c */
 
-/* The shared channel to `address`, for methods of ours or foreign ones; the caller uses it until it
- * gives it back. It is another one than before once certificates were renewed: what began over the
- * old one goes on there. */
-struct channel *lh_rpc_channel_take(struct lh_rpc *rpc, const char *address, bool foreign);
+/* The shared channel to a server (lh_server_at()); the caller uses it until it gives it back. It is
+ * another one than before once certificates were renewed: what began over the old one goes on
+ * there. */
+struct channel *lh_rpc_channel_take(
+    struct lh_rpc *rpc, const char *server, enum lh_server_kind kind);
 grpc_channel *lh_rpc_channel_of(const struct channel *channel);
 /* With rpc->lock held. NULL is allowed. */
 void lh_rpc_channel_give(struct channel *channel);
 void lh_rpc_channels_destroy(struct lh_rpc *rpc);
+/* Whoever answers there is not meant any more: its calls end. With rpc->lock held, both. */
+bool lh_rpc_channel_has_ended(const struct channel *channel);
+void lh_rpc_channel_cancel(grpc_call *call);
+/* lh_rpc_answerer_refusal(), if that is what `text`, gRPC's, is about. */
+char *lh_rpc_channel_refusal(const struct channel *channel, const char *text);
 
 /* Settings that both ends need; see there. Returns how many of `args` were set. */
 #define RPC_ARGS_MAX 40
@@ -220,15 +229,17 @@ size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *me
 
 /* credentials.c */
 
-/* What a new channel is made with, and which generation of `tls` that is; NULL: in the clear. */
-grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation);
+/* What a new channel is made with, and which generation of `tls` that is; NULL: in the clear.
+ * `answerer` NULL: to this process itself. */
+grpc_channel_credentials *lh_rpc_channel_credentials(
+    struct lh_tls *tls, struct answerer *answerer, uint64_t *generation);
 /* Of the listener. */
 grpc_server_credentials *lh_rpc_server_credentials(struct lh_rpc *rpc);
 
 /* Who makes this call, by its certificate; without TLS "". False: the certificate names nobody, and
  * `identity` says why. */
-#define IDENTITY_MAX LH_LINK_IDENTITY_MAX
-bool lh_rpc_identity(const struct lh_rpc *rpc, grpc_call *call, char identity[IDENTITY_MAX + 1]);
+bool lh_rpc_identity(
+    const struct lh_rpc *rpc, grpc_call *call, char identity[LH_LINK_IDENTITY_MAX + 1]);
 
 /* The log of gRPC, which nobody reads otherwise: takes what it says of handshakes. */
 void lh_rpc_hear_grpc(gpr_log_func_args *args);

@@ -392,7 +392,9 @@ static void status_done(struct tag *tag, bool success)
     link->under_way--;
     link->over = true;
     link->end_error = error;
-    link->end_text = lh_rpc_end_text(link, error, text);
+    link->end_text = lh_rpc_channel_refusal(link->channel, text);
+    if (link->end_text == NULL)
+        link->end_text = lh_rpc_end_text(link, error, text);
     drop_queue(link);
     settle(link);
     gpr_free(details);

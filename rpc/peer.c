@@ -1,5 +1,6 @@
-/* Who a peer is by its certificate (ACC-1): of calls, whose certificate gRPC has checked, and of
- * connections to other servers of this process, whose certificate is checked here. */
+/* Who a peer is by its certificate (ACC-1): of calls, and of servers that are called, whose
+ * certificate gRPC has checked; and of connections to other servers of this process, whose
+ * certificate is checked here. */
 #include "base/text.h"
 #include "rpc/certificate.h"
 #include "rpc/internal.h"
@@ -7,6 +8,7 @@
 
 #include <grpc/grpc_security.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +160,19 @@ static bool name_of(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
     bool known = choose(&names, identity);
     BIO_free(to);
     GENERAL_NAMES_free(all);
+    return known;
+}
+
+bool lh_rpc_identity_of_pem(const char *pem, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    BIO *from = BIO_new_mem_buf(pem, -1);
+    X509 *leaf = PEM_read_bio_X509(from, NULL, NULL, NULL);
+    bool known =
+        leaf == NULL ? refuse(identity, "the certificate cannot be read") : name_of(leaf, identity);
+
+    X509_free(leaf);
+    BIO_free(from);
+    ERR_clear_error();
     return known;
 }
 

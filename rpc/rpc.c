@@ -119,7 +119,7 @@ static void take_on(struct lh_rpc *rpc, struct served_call *call, const char *pa
 {
     enum lh_method method = lh_method_by_path(path, size);
     char *peer = grpc_call_get_peer(call->grpc);
-    char identity[IDENTITY_MAX + 1];
+    char identity[LH_LINK_IDENTITY_MAX + 1];
     bool cut;
     call->connection = lh_connections_call(peer, &cut);
     const char *of_peer = cut ? NULL : too_much_of_peer(rpc, call->connection, method);
@@ -272,6 +272,7 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     pthread_cond_destroy(&rpc->changed);
     pthread_mutex_destroy(&rpc->lock);
     pthread_mutex_destroy(&rpc->health_lock);
+    pthread_rwlock_destroy(&rpc->answers_lock);
     lh_tls_unref(rpc->tls);
     lh_tls_unref(rpc->foreign_tls);
     free(rpc);
@@ -288,6 +289,8 @@ static int open_tls(
     enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
     int error = LH_OK;
 
+    LH_ASSERT(config->may_answer != NULL ||
+              (!names_any(&config->tls) && !names_any(&config->foreign_tls)));
     if (names_any(&config->tls))
         error = lh_tls_open(&config->tls, use, config->log, &rpc->tls, why, why_size);
     if (error == LH_OK && names_any(&config->foreign_tls))
@@ -317,6 +320,7 @@ int lh_rpc_create(
     rpc->server_down_tag.done = server_down;
     pthread_mutex_init(&rpc->lock, NULL);
     pthread_mutex_init(&rpc->health_lock, NULL);
+    pthread_rwlock_init(&rpc->answers_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -457,6 +461,10 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     pthread_mutex_unlock(&rpc->lock);
 
     lh_rpc_channels_destroy(rpc);
+    /* A handshake may still be under way. */
+    pthread_rwlock_wrlock(&rpc->answers_lock);
+    rpc->answers_over = true;
+    pthread_rwlock_unlock(&rpc->answers_lock);
     lh_rpc_queues_destroy(rpc);
     grpc_shutdown();
 

@@ -48,6 +48,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "proto/codec.h"
 #include "rpc/tls.h"
 
 #include <stdbool.h>
@@ -106,6 +107,12 @@ struct lh_rpc_config {
      * becomes of files that replace these, by any thread; it must not call anything here. */
     struct lh_rpc_tls tls, foreign_tls;
     void (*log)(enum lh_level level, const char *text);
+    /* With TLS: is whoever has this identity, and answers at an address, the server that was called
+     * there (ACC-8)? `name`: of a chunkserver, or NULL. `apart`: its certificate's authority is not
+     * that of `tls`. LH_OK, or `text` says why not: then nothing is sent there, and links end with
+     * UNAVAILABLE. By any thread, which holds no lock. */
+    int (*may_answer)(void *arg, enum lh_server_kind kind, const char *name, const char *identity,
+        bool apart, char *text, size_t text_size);
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
     void *arg;
@@ -183,10 +190,14 @@ void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services);
  * owner still holds references to stay valid memory until it gives them back. NULL is allowed. */
 void lh_rpc_destroy(struct lh_rpc *rpc);
 
-/* A new link to `address` ("host:port" or "unix:/path"), to be started by lh_rpc_link_flush().
- * Connections are shared by address. An address that cannot be reached ends the link with
- * UNAVAILABLE as soon as that is known. `timeout` counts from the flush; LH_DURATION_FOREVER for
- * none. For a unary method exactly one message is sent and at most one read. */
+/* What `may_answer` says may have changed: it is asked again of whoever answers now. */
+void lh_rpc_ask_who_answers(struct lh_rpc *rpc);
+
+/* A new link to `address` ("host:port" or "unix:/path", perhaps with a name: lh_server_at()), to be
+ * started by lh_rpc_link_flush(). Connections are shared by address, name and kind of server. An
+ * address that cannot be reached ends the link with UNAVAILABLE as soon as that is known. `timeout`
+ * counts from the flush; LH_DURATION_FOREVER for none. For a unary method exactly one message is
+ * sent and at most one read. */
 struct lh_rpc_link *lh_rpc_link_open(
     struct lh_rpc *rpc, enum lh_method method, const char *address, struct lh_duration timeout);
 

@@ -27,7 +27,7 @@ static grpc_channel *connect_anew(const char *address, struct lh_tls *tls, char 
             .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
             .value.string = host};
     grpc_channel_args all = {.num_args = count, .args = args};
-    grpc_channel_credentials *credentials = lh_rpc_channel_credentials(tls, &generation);
+    grpc_channel_credentials *credentials = lh_rpc_channel_credentials(tls, NULL, &generation);
     grpc_channel *channel = grpc_channel_create(address, credentials, &all);
 
     grpc_channel_credentials_release(credentials);

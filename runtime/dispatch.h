@@ -125,6 +125,9 @@ void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh
 
 /* The timer has woken: a beat once the outbox has been emptied so far. */
 void lh_dispatch_beat(struct lh_loop *loop);
+/* `may_answer` of the loop's network; takes the lock. */
+int lh_loop_may_answer(void *loop, enum lh_server_kind kind, const char *name, const char *identity,
+    bool apart, char *text, size_t text_size);
 
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);

@@ -403,6 +403,7 @@ int lh_loop_create(
         .served_message_max = config->served_message_max,
         .tls = config->tls,
         .foreign_tls = config->foreign_tls,
+        .may_answer = lh_loop_may_answer,
         .log = log_network,
         .link_data_size = sizeof(struct lh_loop_link),
         .arg = loop,

@@ -19,6 +19,7 @@
  * without a copy. What has arrived of one is kept until the rest has, or the link is over. */
 #pragma once
 
+#include "access/access.h"
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
@@ -45,6 +46,9 @@ struct lh_loop_config {
     struct lh_duration handshake_timeout, idle_timeout, request_timeout;
     struct lh_rpc_tls tls;         /* of connections with nodes of ours */
     struct lh_rpc_tls foreign_tls; /* of connections to etcd */
+    /* The table of roles that says who may answer (ACC-8); NULL: certificates alone do. It may
+     * change under lh_loop_lock(); lh_loop_ask_who_answers() follows. */
+    const struct lh_access *access;
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
     size_t piece_bytes;                   /* of a larger one, at once; 0: LH_PIECE_BYTES */
@@ -121,6 +125,9 @@ void lh_loop_stop(struct lh_loop *loop);
  * called with the lock held. A call with one message each way has been decided and goes on. */
 void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
     void *arg, const char *text);
+
+/* lh_rpc_ask_who_answers() of the loop's network. */
+void lh_loop_ask_who_answers(struct lh_loop *loop);
 
 /* Waits for LH_FX_STOPPED (its callback has then returned) and returns its error; DEADLINE_EXCEEDED
  * when `timeout` passes first. Not from a callback. */

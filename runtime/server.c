@@ -172,6 +172,7 @@ void lh_server_take_roles(const char *component, struct lh_loop *loop,
     lh_loop_unlock(loop);
     lh_loop_end_streams(
         loop, has_changed, &tables, "the table of roles says something else of its caller now");
+    lh_loop_ask_who_answers(loop);
     lh_log(LH_INFO, component,
         "the table of roles is that of %s from now on; %u streams ended, of "
         "those whom it says something else of",
@@ -262,6 +263,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->idle_timeout = options->idle_timeout;
     loop->request_timeout = options->request_timeout;
     loop->tls = options->tls.files;
+    loop->access = options->access;
 }
 
 void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)

@@ -19,7 +19,7 @@ void lh_cs_member_init(
         .primary = p,
         .chunk = p->replica->chunk,
         .server_id = lh_strdup(info->server_id),
-        .address = lh_strdup(info->address),
+        .address = lh_server_at(info->server_id, info->address),
         .state = LH_CS_MEMBER_DOWN,
         .joining = info->joining,
         .progress_at = p->replica->cs->now,
@@ -57,10 +57,14 @@ void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info)
         LH_MARK("member-joined");
         m->joining = false; /* never the other way round at one version */
     }
-    if (info->address[0] == '\0' || strcmp(info->address, m->address) == 0)
+    char *address = lh_server_at(info->server_id, info->address);
+    bool same = address[0] == '\0' || strcmp(address, m->address) == 0;
+    if (same) {
+        free(address);
         return;
+    }
     free(m->address);
-    m->address = lh_strdup(info->address);
+    m->address = address;
     if (m->state == LH_CS_MEMBER_DOWN)
         m->retry_at = lh_cs_member_host(m)->now;
 }

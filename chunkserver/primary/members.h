@@ -17,7 +17,7 @@ struct lh_cs_member {
     struct lh_cs_primary *primary;
     uint64_t chunk; /* the primary's */
     char *server_id;
-    char *address;
+    char *address; /* lh_server_at() */
     enum lh_cs_member_state state;
     struct lh_cs_pair *pair;          /* the stream that its feed is on; NULL: it has none */
     uint64_t feed;                    /* its number there */

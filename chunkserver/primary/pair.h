@@ -14,7 +14,7 @@ struct lh_cs_ended_feed {
 
 struct lh_cs_pair {
     struct lh_cs_primaries *room;
-    char *address;
+    char *address;                /* lh_server_at() */
     uint64_t link;                /* 0: none */
     struct lh_cs_member *members; /* by chunk */
     /* Those that may have something to send, the first is next: little, or more than that. */

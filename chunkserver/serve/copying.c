@@ -318,7 +318,7 @@ static void take_command(struct lh_cs_copying *c, const Leasehold__CopyReplica *
     c->source_count = m->n_sources;
     for (size_t i = 0; i < m->n_sources; i++) {
         c->sources[i].server_id = lh_strdup(m->sources[i]->server_id);
-        c->sources[i].address = lh_strdup(m->sources[i]->address);
+        c->sources[i].address = lh_server_at(m->sources[i]->server_id, m->sources[i]->address);
     }
     if (c->sealed != m->sealed)
         c->caught_up = false;

@@ -8,7 +8,7 @@
 
 struct lh_cs_source {
     char *server_id;
-    char *address;
+    char *address; /* lh_server_at() */
 };
 
 struct lh_cs_copying {

@@ -26,6 +26,7 @@ struct lh_cs_session {
     struct lh_instant retry_at;     /* there is no session */
     struct lh_duration backoff;
     struct lh_instant unreachable_logged; /* last; 0: not in this outage */
+    struct lh_instant refused_logged;     /* likewise */
     struct lh_timer timer;
     struct {          /* probe.c */
         bool failing; /* SES-6: every lease was given up */

@@ -132,30 +132,64 @@ void lh_cs_session_chosen(struct lh_cs_session *s)
     session_set_timer(s);
 }
 
+/* SES-7: whose answer counts. */
+static int check_answer(
+    const struct lh_cs_session *s, const Leasehold__Registered *m, char *why, size_t why_size)
+{
+    const struct lh_cs_host *cs = s->cs;
+    int error = lh_error_from_wire(m->error);
+
+    snprintf(why, why_size, "%s%s%.512s", lh_error_text(error),
+        m->error_text[0] == '\0' ? "" : ": ", m->error_text);
+    if (error != LH_OK)
+        return error;
+    if (s->cluster_id[0] != '\0' && strcmp(s->cluster_id, m->cluster_id) != 0) {
+        snprintf(why, why_size, "it is of cluster %.64s, and this server of %s", m->cluster_id,
+            s->cluster_id);
+        return LH_ERR_WRONG_IDENTITY;
+    }
+    if (m->master_term < cs->master.master_term) {
+        snprintf(why, why_size,
+            "its term is %" PRIu64 ", and a master of term %" PRIu64 " was seen", m->master_term,
+            cs->master.master_term);
+        return LH_ERR_STALE_MASTER;
+    }
+    if (lh_finder_is_far(&s->active.finder, m->master_term)) {
+        LH_MARK("master-term-far-above");
+        snprintf(why, why_size,
+            "its term %" PRIu64 " is far above %" PRIu64 ", the highest that was seen: it is no "
+            "successor of a master that this server knows",
+            m->master_term, cs->master.master_term);
+        return LH_ERR_STALE_MASTER;
+    }
+    return m->session == 0 || m->term_ns == 0 || m->heartbeat_ns == 0 ? LH_ERR_MALFORMED : LH_OK;
+}
+
+/* Another master is asked, or this one again: no answer ends a server. */
+static void refused(struct lh_cs_session *s, int error, const char *why)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_instant again =
+        lh_instant_add(s->refused_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
+
+    if (s->refused_logged.ns == 0 || lh_instant_reached(cs->now, again)) {
+        lh_fx_log(cs->fx, LH_ERROR, "no session with the master at %s, trying on: %s",
+            s->active.address, why);
+        s->refused_logged = cs->now;
+    }
+    hang_up(s, error);
+}
+
 static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *m)
 {
     struct lh_cs_host *cs = s->cs;
 
     if (cs->master.state != LH_CS_SESSION_REGISTERING || !lh_cs_registration_answers(s, m->stamp))
         return;
-    int error = lh_error_from_wire(m->error);
-    if (error == LH_OK && m->master_term < cs->master.master_term)
-        error = LH_ERR_STALE_MASTER;
-    if (error == LH_OK && s->cluster_id[0] != '\0' && strcmp(s->cluster_id, m->cluster_id) != 0)
-        error = LH_ERR_WRONG_IDENTITY;
-    if (error == LH_OK && (m->session == 0 || m->term_ns == 0 || m->heartbeat_ns == 0))
-        error = LH_ERR_MALFORMED;
+    char why[768];
+    int error = check_answer(s, m, why, sizeof why);
     if (error != LH_OK) {
-        lh_fx_log(cs->fx, LH_ERROR, "the master at %s refused this server: %s%s%s",
-            s->active.address, lh_error_text(error), m->error_text[0] == '\0' ? "" : ": ",
-            m->error_text);
-        if (error == LH_ERR_WRONG_IDENTITY) {
-            cs->stopped = true;
-            lh_cs_session_close(s);
-            lh_fx_stopped(cs->fx, error);
-            return;
-        }
-        hang_up(s, error);
+        refused(s, error, why);
         return;
     }
     if (s->cluster_id[0] == '\0' && m->cluster_id[0] != '\0') {
@@ -182,7 +216,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     s->heartbeat = lh_nanoseconds(m->heartbeat_ns);
     s->heartbeat_at = cs->now; /* at once: it tells the master that we hear it (SES-4) */
     s->backoff = cs->config.reconnect_min;
-    s->unreachable_logged = (struct lh_instant){0};
+    s->unreachable_logged = s->refused_logged = (struct lh_instant){0};
     lh_holder_session_begin(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns));
     for (size_t i = 0; i < m->n_continued; i++) {
         const Leasehold__Continued *c = m->continued[i];

@@ -2,6 +2,7 @@
 #include "client/core/chunk.h"
 
 #include "base/alloc.h"
+#include "base/step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo
     };
     for (size_t i = 0; i < from->n_members; i++) {
         to->members[i].server_id = lh_strdup(from->members[i]->server_id);
-        to->members[i].address = lh_strdup(from->members[i]->address);
+        to->members[i].address =
+            lh_server_at(from->members[i]->server_id, from->members[i]->address);
     }
     if (from->capability.len > 0) {
         to->capability.len = from->capability.len;

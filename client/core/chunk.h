@@ -10,7 +10,7 @@
 /* A server of a chunk's replica set. */
 struct lh_client_member {
     char *server_id;
-    char *address; /* "" if not known */
+    char *address; /* lh_server_at(): who it is, and where; "" if not known */
     /* For a chunk reader: what has become of it in the round over all members. */
     bool tried, corrupt;
 };

@@ -60,7 +60,7 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
     lh_client_chunk_deinit(&a->tail);
     lh_client_chunk_copy(&a->tail, m->chunk);
     free(a->address);
-    a->address = lh_strdup(m->primary->address);
+    a->address = lh_server_at(m->primary->server_id, m->primary->address);
     if (a->unsettled.chunk == 0 || a->unsettled.chunk == a->tail.chunk)
         lh_client_appender_join(a);
     else if (verdict || LH_PLANTED("next-chunk-without-asking"))

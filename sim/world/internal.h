@@ -53,6 +53,7 @@ struct link {
     uint32_t references;        /* events about it, and the world's while an end is open */
     bool arrived;               /* the call has come to the serving machine */
     bool nobody;                /* the name that was opened is no node's */
+    char *called;               /* that name, as of lh_server_at() */
     bool broken;                /* one end was told so, the other notices the silence */
     struct lh_instant deadline; /* of the call, on its opener's clock */
     struct end ends[2];

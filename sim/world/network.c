@@ -5,8 +5,10 @@
 #include "sim/world/network.h"
 #include "sim/world/internal.h"
 
+#include "access/access.h"
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,7 @@ void lh_sim_network_unref(struct lh_sim *sim, struct link *link)
         link->prev->next = link->next;
     else
         sim->network.links = link->next;
+    free(link->called);
     free(link);
 }
 
@@ -227,6 +230,27 @@ void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
     sight->direction = opener == (sight->effect != NULL) ? LH_REQUEST : LH_REPLY;
 }
 
+/* Whose address it is; NULL: nobody's. */
+static struct lh_sim_node *called(struct lh_sim *sim, const char *server)
+{
+    size_t name_size;
+
+    return lh_sim_find(sim, lh_server_address(server, &name_size));
+}
+
+/* What rpc/ finds out in a handshake (ACC-8). */
+static bool is_meant(const struct lh_sim_node *answers, enum lh_method method, const char *server)
+{
+    char name[LH_LINK_IDENTITY_MAX + 1] = "", why[LH_ACCESS_TEXT_MAX];
+    size_t size;
+
+    (void)lh_server_address(server, &size);
+    LH_ASSERT(size < sizeof name);
+    memcpy(name, server, size);
+    return lh_access_answers(NULL, answers->identity, lh_method_info(method)->server,
+               size == 0 ? NULL : name, true, why) == LH_OK;
+}
+
 ProtobufCMessage *lh_sim_network_show_effect(
     struct lh_sim_node *node, const struct lh_effect *e, struct lh_sim_sight *sight)
 {
@@ -236,7 +260,7 @@ ProtobufCMessage *lh_sim_network_show_effect(
     if (e->kind == LH_FX_OPEN) {
         sight->link = node->sim->network.link_count + 1;
         sight->method = e->method;
-        sight->peer = lh_sim_find(node->sim, e->text);
+        sight->peer = called(node->sim, e->text);
         return NULL;
     }
     const struct end *end = e->link == 0 ? NULL : find(node, e->link);
@@ -257,12 +281,13 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
 {
     struct lh_sim *sim = node->sim;
     struct link *link = lh_alloc(sizeof *link);
-    struct lh_sim_node *server = lh_sim_find(sim, e->text);
+    struct lh_sim_node *server = called(sim, e->text);
 
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(node, e->link) == NULL);
     link->number = ++sim->network.link_count;
     link->method = e->method;
     link->nobody = server == NULL;
+    link->called = lh_strdup(e->text);
     link->references = 1;
     link->next = sim->network.links;
     if (link->next != NULL)
@@ -405,6 +430,13 @@ static void arrive(struct lh_sim *sim, struct end *served)
                 "connection refused");
         else
             lh_sim_network_watch_silence(sim, opener);
+        return;
+    }
+    if (!is_meant(node, served->link->method, served->link->called)) {
+        LH_MARK("answered-by-another");
+        drop_parcels(served, served->first);
+        put_closed(sim, opener, one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
+            "who answers there is not who was called");
         return;
     }
     served->id = LH_LINK_SERVED | ++node->served;
@@ -635,6 +667,7 @@ void lh_sim_network_deinit(struct lh_sim *sim)
                 HASH_DEL(link->ends[i].node->links, &link->ends[i]);
             drop_parcels(&link->ends[i], link->ends[i].first);
         }
+        free(link->called);
         free(link);
     }
     sim->network.links = NULL;

@@ -372,6 +372,58 @@ static void a_table_that_is_swapped_counts_from_the_next_call(void **state)
     assert_true(may("CN=a", LH_METHOD_READ));
 }
 
+/* ---- Who answers (ACC-8). */
+
+static bool answers(const char *identity, enum lh_server_kind kind, const char *name, bool apart)
+{
+    text[0] = 0;
+    return lh_access_answers(table, identity, kind, name, apart, text) == LH_OK;
+}
+
+static void who_answers_has_the_role_that_is_meant(void **state)
+{
+    (void)state;
+    read_table("\"CN=store 7\" chunkserver cs7\n\"CN=m\" master\n\"CN=kv\" etcd\n"
+               "leasehold://master/former none\nleasehold://writer/now chunkserver cs9\n");
+    /* Without certificates anybody. */
+    assert_true(answers("", LH_SERVER_MASTER, NULL, false));
+    assert_true(answers("", LH_SERVER_CHUNKSERVER, "cs1", false));
+
+    assert_true(answers(MASTER, LH_SERVER_MASTER, NULL, false));
+    assert_false(answers(SERVER, LH_SERVER_MASTER, NULL, false));
+    assert_non_null(strstr(text, "the role chunkserver; the role master is meant"));
+    assert_false(answers(ADMIN, LH_SERVER_MASTER, NULL, false));
+    assert_false(answers("leasehold://master/former", LH_SERVER_MASTER, NULL, false));
+    assert_true(answers("CN=m", LH_SERVER_MASTER, NULL, false));
+    assert_false(answers("CN=n", LH_SERVER_MASTER, NULL, false));
+
+    assert_true(answers(SERVER, LH_SERVER_CHUNKSERVER, "cs1", false));
+    assert_true(answers(SERVER, LH_SERVER_CHUNKSERVER, NULL, false));
+    assert_false(answers(SERVER, LH_SERVER_CHUNKSERVER, "cs", false));
+    assert_non_null(strstr(text, "the role chunkserver and the name cs is meant"));
+    assert_false(answers(MASTER, LH_SERVER_CHUNKSERVER, "m1", false));
+    assert_true(answers("CN=store 7", LH_SERVER_CHUNKSERVER, "cs7", false));
+    assert_false(answers("CN=store 7", LH_SERVER_CHUNKSERVER, "cs1", false));
+    assert_true(answers("leasehold://writer/now", LH_SERVER_CHUNKSERVER, "cs9", false));
+}
+
+/* Its authority may be one that signs for nobody else. */
+static void etcd_answers_with_its_role_or_is_of_its_own_authority(void **state)
+{
+    (void)state;
+    read_table("\"CN=kv\" etcd\n\"CN=w\" writer\n");
+    for (int apart = 0; apart < 2; apart++) {
+        assert_true(answers("leasehold://etcd/e1", LH_SERVER_ETCD, NULL, apart));
+        assert_true(answers("CN=kv", LH_SERVER_ETCD, NULL, apart));
+        assert_false(answers(SERVER, LH_SERVER_ETCD, NULL, apart));
+        assert_false(answers(MASTER, LH_SERVER_ETCD, NULL, apart));
+        assert_false(answers("CN=w", LH_SERVER_ETCD, NULL, apart));
+        assert_int_equal(answers("CN=member", LH_SERVER_ETCD, NULL, apart), apart);
+        assert_false(answers("CN=member", LH_SERVER_MASTER, NULL, apart));
+        assert_false(answers("CN=member", LH_SERVER_CHUNKSERVER, NULL, apart));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +442,8 @@ int main(void)
         STORY(a_table_has_comments_quotes_and_empty_lines),
         STORY(what_is_wrong_with_a_table_is_said),
         STORY(two_tables_are_compared_for_one_identity),
+        STORY(who_answers_has_the_role_that_is_meant),
+        STORY(etcd_answers_with_its_role_or_is_of_its_own_authority),
         STORY(a_table_that_is_swapped_counts_from_the_next_call),
     };
 

@@ -533,6 +533,38 @@ static void lists_of_people_are_checked(void **state)
     assert_int_equal(lh_masters_check(NULL, 0, text, sizeof text), LH_ERR_INVALID_ARGUMENT);
 }
 
+/* SES-7. */
+static void a_reign_far_above_is_no_successors(void **state)
+{
+    static const char *const a[] = {"a:1", "b:1"};
+    struct world w;
+
+    (void)state;
+    known(&w, 3, a, 2);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1");
+    acts(&w, "a:1", 3 + LH_REIGN_LEAP);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    assert_true(w.f.reign == 3);
+    acts(&w, "b:1", 4);
+    expect_choice(&w, "b:1", LH_FINDER_PROVEN);
+    over(&w);
+
+    /* A restored store's is, and whoever has seen none takes any. */
+    known(&w, 3, a, 2);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1");
+    acts(&w, "a:1", 2 + LH_REIGN_LEAP);
+    expect_choice(&w, "a:1", LH_FINDER_PROVEN);
+    over(&w);
+    known(&w, 0, a, 2);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1");
+    acts(&w, "a:1", UINT64_C(1) << 62);
+    expect_choice(&w, "a:1", LH_FINDER_PROVEN);
+    over(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -552,6 +584,7 @@ int main(void)
         cmocka_unit_test(pauses_between_rounds_grow_up_to_their_bound),
         cmocka_unit_test(a_new_list_replaces_what_was_learned_and_not_what_was_configured),
         cmocka_unit_test(who_is_asked_or_chosen_keeps_its_place),
+        cmocka_unit_test(a_reign_far_above_is_no_successors),
         cmocka_unit_test(what_is_too_much_is_left_out),
         cmocka_unit_test(lists_of_people_are_checked),
     };

@@ -1,5 +1,6 @@
 /* TLS: the files and what is wrong with them, what renews them, and links between two ends that
  * show certificates. */
+#include "access/access.h"
 #include "base/alloc.h"
 #include "client/command/authority.h"
 #include "proto/codec.h"
@@ -339,6 +340,22 @@ static void count_log(enum lh_level level, const char *text)
         atomic_fetch_add(&logged_infos, 1);
 }
 
+/* The client's table of roles; NULL: none. */
+static struct lh_access *roles;
+
+static int may_answer(void *arg, enum lh_server_kind kind, const char *name, const char *identity,
+    bool apart, char *text, size_t text_size)
+{
+    char why[LH_ACCESS_TEXT_MAX] = "";
+
+    (void)arg;
+    int error = lh_access_answers(roles, identity, kind, name, apart, why);
+    snprintf(text, text_size, "%s", why);
+    return error;
+}
+
+static bool calls_etcd;
+
 /* `node` NULL: without TLS. */
 static void begin(struct end *e, const char *listen, const char *node)
 {
@@ -350,6 +367,7 @@ static void begin(struct end *e, const char *listen, const char *node)
         .on_opened = on_opened,
         .on_message = on_message,
         .on_closed = on_closed,
+        .may_answer = may_answer,
     };
     char why[700];
 
@@ -358,6 +376,8 @@ static void begin(struct end *e, const char *listen, const char *node)
     pthread_cond_init(&e->changed, NULL);
     if (node != NULL)
         config.tls = files_of(node);
+    if (calls_etcd)
+        config.foreign_tls = files_of(node);
     if (lh_rpc_create(&config, &e->rpc, why, sizeof why) != LH_OK)
         fail_msg("%s", why);
     lh_rpc_start(e->rpc);
@@ -387,7 +407,7 @@ static struct lh_rpc_link *call(struct end *client, const struct end *server)
 
     snprintf(address, sizeof address, "127.0.0.1:%d", lh_rpc_port(server->rpc));
     struct lh_rpc_link *link =
-        lh_rpc_link_open(client->rpc, LH_METHOD_APPEND, address, lh_seconds(60));
+        lh_rpc_link_open(client->rpc, LH_METHOD_SESSION, address, lh_seconds(60));
     lh_rpc_link_read(link);
     return link;
 }
@@ -489,6 +509,98 @@ static void a_certificate_that_runs_out_meanwhile_is_refused(void **state)
     finish(&server);
 }
 
+/* ---- who answers ---- */
+
+/* One call of the method, at whoever serves there and is called by that name; false: it was refused
+ * because of who answers, and nothing of it came there. */
+static bool is_answered(
+    struct end *client, const struct end *server, enum lh_method method, const char *name)
+{
+    char address[64];
+
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_rpc_port(server->rpc));
+    char *whom = lh_server_at(name, address);
+    struct lh_rpc_link *link = lh_rpc_link_open(client->rpc, method, whom, lh_seconds(60));
+    unsigned messages = client->messages, closed = client->closed;
+    lh_rpc_link_read(link);
+    send_one(link);
+    WAIT_UNTIL(client, client->messages > messages || client->closed > closed);
+    bool refused =
+        client->messages == messages && strstr(client->text, "who answers there is") != NULL;
+    if (refused)
+        assert_int_equal(client->error, LH_ERR_UNAVAILABLE);
+    end_link(link);
+    free(whom);
+    return !refused;
+}
+
+/* ACC-8, each kind of call and each kind of certificate. Etcd's methods are not served here: they
+ * are answered so. */
+static void who_is_called_must_be_who_answers(void **state)
+{
+    static const struct {
+        const char *who;
+        bool master, server, cs1, cs2, etcd;
+    } rows[] = {
+        {"master/cs1", true, false, false, false, false},
+        {"chunkserver/cs1", false, true, true, false, false},
+        {"chunkserver/cs2", false, true, false, true, false},
+        {"etcd/cs1", false, false, false, false, true},
+    };
+    struct end client;
+
+    (void)state;
+    calls_etcd = true;
+    begin(&client, NULL, "ann");
+    calls_etcd = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct end server;
+        issue(rows[i].who, "answers");
+        begin(&server, "127.0.0.1:0", "answers");
+        EXPECT(&server, server.opened == 0);
+        assert_int_equal(is_answered(&client, &server, LH_METHOD_SESSION, ""), rows[i].master);
+        assert_int_equal(
+            is_answered(&client, &server, LH_METHOD_LEASE_SESSION, ""), rows[i].master);
+        assert_int_equal(is_answered(&client, &server, LH_METHOD_APPEND, ""), rows[i].server);
+        assert_int_equal(is_answered(&client, &server, LH_METHOD_APPEND, "cs1"), rows[i].cs1);
+        assert_int_equal(is_answered(&client, &server, LH_METHOD_REPLICATE, "cs2"), rows[i].cs2);
+        assert_int_equal(is_answered(&client, &server, LH_METHOD_ETCD_WATCH, ""), rows[i].etcd);
+        EXPECT(&server, (server.opened > 0) == (rows[i].master || rows[i].server));
+        finish(&server);
+    }
+    finish(&client);
+}
+
+/* ACC-7: calls to somebody who may not answer any more end, and new ones find no connection. */
+static void a_table_that_changes_ends_calls_to_who_may_not_answer_now(void **state)
+{
+    static const char lines[] = "leasehold://master/m none\n";
+    struct end server, client;
+    char why[256];
+
+    (void)state;
+    begin(&server, "127.0.0.1:0", "m");
+    begin(&client, NULL, "ann");
+    struct lh_rpc_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    lh_rpc_ask_who_answers(client.rpc);
+    assert_true(is_answered(&client, &server, LH_METHOD_SESSION, ""));
+    EXPECT(&client, client.closed == 0);
+
+    assert_int_equal(lh_access_parse(lines, strlen(lines), &roles, why, sizeof why), LH_OK);
+    lh_rpc_ask_who_answers(client.rpc);
+    WAIT_UNTIL(&client, client.closed == 1);
+    assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
+    assert_non_null(strstr(client.text, "not the one that is meant any more"));
+    lh_rpc_link_unref(link);
+    assert_false(is_answered(&client, &server, LH_METHOD_SESSION, ""));
+    finish(&client);
+    lh_access_free(roles);
+    roles = NULL;
+    finish(&server);
+}
+
 /* ---- renewal ---- */
 
 /* As a server does all the time, until so many were taken up or found unusable. */
@@ -587,6 +699,8 @@ int main(void)
         cmocka_unit_test(a_link_comes_with_the_peers_identity),
         cmocka_unit_test(who_does_not_fit_is_refused_with_a_hint),
         cmocka_unit_test(a_certificate_that_runs_out_meanwhile_is_refused),
+        cmocka_unit_test(who_is_called_must_be_who_answers),
+        cmocka_unit_test(a_table_that_changes_ends_calls_to_who_may_not_answer_now),
         cmocka_unit_test(renewed_files_are_for_new_connections_and_old_ones_go_on),
         cmocka_unit_test(files_that_are_no_use_are_told_once_and_the_old_ones_stay),
     };

@@ -139,6 +139,50 @@ STORY(an_old_master_with_a_lower_reign_is_not_believed)
     assert_goes_on(w, c, 2);
 }
 
+/* SES-7: it acts, and answers; it orders nothing, and the next one is found. */
+STORY(a_master_with_a_term_far_above_is_not_obeyed)
+{
+    given_masters(w, 2);
+    struct conn *c = given_a_written_chunk(w, 1);
+    when_the_active_one_dies(w);
+    w->other_acts = false;
+    w->master_term = 1 + (UINT64_C(1) << 22);
+    pass(w, 2000);
+    assert_int_equal(w->nodes[A].session, 0);
+    w->master_term = 2;
+    pass(w, 1500);
+    assert_registered_at(w, STANDBY);
+    assert_goes_on(w, c, 2);
+}
+
+static void is_of_another_cluster_for_a_while(struct world *w, unsigned known)
+{
+    given_masters(w, known);
+    struct conn *c = given_a_written_chunk(w, 1);
+
+    w->cluster = "other";
+    for (int i = 0; i < NODES; i++)
+        break_wire(w, w->nodes[i].session_wire);
+    pass(w, 2000);
+    assert_int_equal(w->nodes[A].session, 0);
+    assert_false(w->nodes[A].stopped);
+    w->cluster = NULL;
+    pass(w, 1500);
+    assert_registered_at(w, MASTER);
+    assert_goes_on(w, c, 2);
+}
+
+STORY(a_master_of_another_cluster_is_not_obeyed)
+{
+    is_of_another_cluster_for_a_while(w, 2);
+}
+
+/* No answer ends a server. */
+STORY(the_only_master_is_of_another_cluster_and_is_asked_on)
+{
+    is_of_another_cluster_for_a_while(w, 1);
+}
+
 STORY(a_silent_master_is_left_for_one_with_a_higher_reign)
 {
     given_masters(w, 2);
@@ -226,6 +270,9 @@ int main(void)
         cmocka_unit_test(when_the_active_one_dies_the_next_one_is_found_and_leases_go_on),
         cmocka_unit_test(a_broken_stream_is_opened_again_at_a_master_that_still_acts),
         cmocka_unit_test(an_old_master_with_a_lower_reign_is_not_believed),
+        cmocka_unit_test(a_master_with_a_term_far_above_is_not_obeyed),
+        cmocka_unit_test(a_master_of_another_cluster_is_not_obeyed),
+        cmocka_unit_test(the_only_master_is_of_another_cluster_and_is_asked_on),
         cmocka_unit_test(a_silent_master_is_left_for_one_with_a_higher_reign),
         cmocka_unit_test(a_silent_master_is_kept_while_no_other_acts),
         cmocka_unit_test(a_list_that_was_learned_survives_the_first_masters_death),

@@ -12,8 +12,11 @@
 
 static const char *const names[ENDPOINTS] = {"a", "b", "c", "d", "master", "client", "standby"};
 
-static int endpoint_of(const char *address)
+static int endpoint_of(const char *server)
 {
+    size_t name_size;
+    const char *address = lh_server_address(server, &name_size);
+
     for (int i = 0; i < ENDPOINTS; i++)
         if (strcmp(names[i], address) == 0)
             return i;
@@ -582,7 +585,7 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     r.stamp = reg->stamp;
     r.term_ns = term_ns(SESSION_TERM_MS);
     r.heartbeat_ns = lh_milliseconds(SESSION_TERM_MS / 3).ns;
-    r.cluster_id = (char *)(uintptr_t) "cluster";
+    r.cluster_id = (char *)(uintptr_t)(w->cluster == NULL ? "cluster" : w->cluster);
     char *both[] = {(char *)(uintptr_t)names[MASTER], (char *)(uintptr_t)names[STANDBY]};
     r.masters = both;
     r.n_masters = w->lists ? 2 : 0;
@@ -1194,7 +1197,7 @@ static void answer_masters(struct world *w, struct wire *l)
         return;
     m.reign = active ? w->master_term : w->other_term;
     m.acting = active || w->other_acts;
-    m.cluster_id = (char *)(uintptr_t) "cluster";
+    m.cluster_id = (char *)(uintptr_t)(w->cluster == NULL ? "cluster" : w->cluster);
     if (!m.acting)
         m.active = (char *)(uintptr_t)names[w->active];
     lh_fx_send(&fx, l->server_link, &m.base, NULL);

@@ -178,6 +178,7 @@ struct world {
     uint64_t next_link;
     uint64_t sessions;
     uint64_t master_term;
+    const char *cluster;                /* that masters say they are of; NULL: "cluster" */
     bool master_deaf;                   /* answers nothing */
     unsigned masters;                   /* addresses that servers start with; 0: one */
     int active;                         /* MASTER or STANDBY: its reign is `master_term` */

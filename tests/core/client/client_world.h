@@ -78,7 +78,8 @@ static inline void step(struct world *w, struct lh_input in)
             .error = e->error};
         if (e->kind == LH_FX_OPEN) {
             assert_true(e->link < 4096);
-            v->address = lh_strdup(e->text);
+            size_t name_size; /* of whom: the stories say where alone */
+            v->address = lh_strdup(lh_server_address(e->text, &name_size));
             w->methods[e->link] = e->method;
         } else if (e->kind == LH_FX_SEND) {
             v->method = w->methods[e->link];
