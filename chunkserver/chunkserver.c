@@ -52,9 +52,7 @@ static void lost(struct lh_cs_replica *r, int error)
 {
     if (lh_cs_primary_of(r) != NULL) {
         LH_MARK("replica-lost-of-primary");
-        /* To clients CORRUPT says that what they sent is. */
-        lh_cs_primary_abandon(
-            lh_cs_primary_of(r), error == LH_ERR_CORRUPT ? LH_ERR_NO_REPLICA : error);
+        lh_cs_primary_abandon(lh_cs_primary_of(r), error);
     }
     lh_cs_serving_lost(r, error);
 }
