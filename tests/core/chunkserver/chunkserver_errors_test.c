@@ -1,5 +1,6 @@
-/* Whatever a disk answers: no client of the server takes it for a verdict on its call (A table of
- * every error, every operation that a client's call leads to, and the servers' roles). */
+/* What a disk refuses. No error of it is a verdict on a client's call: a table of every error, every
+ * operation that such a call leads to, and the servers' roles. And who cannot write can be read
+ * (REC-8), also after a start (SES-1b). */
 #include "tests/core/chunkserver/chunkserver_story.h"
 
 static const int errors[] = {
@@ -86,11 +87,134 @@ static void a_replica_that_is_removed_is_no_verdict_on_an_append(void **state)
     world_destroy(w);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * A disk that can be read and not written (REC-8). */
+
+static struct conn *read_at(struct world *w, int node)
+{
+    return reader(w, node, (Leasehold__ReadRequest)LEASEHOLD__READ_REQUEST__INIT);
+}
+
+static void assert_reads(struct world *w, int node, size_t bytes)
+{
+    struct conn *c = read_at(w, node);
+
+    pass(w, 1000);
+    assert_int_equal(read_reply(c)->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(c->payloads[0].size, bytes);
+}
+
+static void a_disk_that_refuses_to_write_is_read_only(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w, ABC);
+    (void)given_a_writer(w, A, 1, 3);
+    pass(w, 1000);
+    w->nodes[A].read_only = true;
+    pass(w, 8000);
+    assert_true(heard(w, A)->heartbeat.failing);
+    assert_true(heard(w, A)->heartbeat.read_only);
+    assert_int_equal(heard(w, A)->release.version, 1);
+    assert_false(node_status(w, A).lost);
+    assert_reads(w, A, BATCH);
+
+    w->nodes[A].unreadable = true;
+    pass(w, 8000);
+    assert_true(heard(w, A)->heartbeat.failing);
+    assert_false(heard(w, A)->heartbeat.read_only);
+    w->nodes[A].read_only = w->nodes[A].unreadable = false;
+    pass(w, 8000);
+    assert_false(heard(w, A)->heartbeat.failing);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 2000);
+    assert_true(node_status(w, A).open);
+    world_destroy(w);
+}
+
+static void a_disk_that_hangs_is_not_read_only(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    pass(w, 1000);
+    w->nodes[A].read_only = true;
+    pass(w, 8000);
+    assert_true(heard(w, A)->heartbeat.read_only);
+    w->nodes[A].disk_stalled = true;
+    pass(w, 8000);
+    assert_true(heard(w, A)->heartbeat.failing);
+    assert_false(heard(w, A)->heartbeat.read_only);
+    world_destroy(w);
+}
+
+/* Its first registration says so already, has no number, and is repeated with the challenge. */
+static void a_server_starts_on_a_disk_that_refuses_to_write(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w, ABC);
+    (void)given_a_writer(w, A, 1, 3);
+    pass(w, 1000);
+    uint64_t incarnation = w->nodes[B].incarnation;
+    node_kill(w, A, false);
+    node_kill(w, B, false);
+    w->nodes[B].read_only = true;
+    w->challenge = 55;
+    node_start(w, B);
+    pass(w, 1000);
+    const Leasehold__Register *r = w->nodes[B].registered->register_;
+    assert_int_equal(w->nodes[B].registrations, 2);
+    assert_int_equal(r->challenge, 55);
+    assert_int_equal(r->registration, 0);
+    assert_int_equal(r->incarnation, incarnation);
+    assert_true(r->read_only);
+    assert_int_equal(r->n_replicas, 1);
+    assert_false(r->replicas[0]->lost);
+    assert_reads(w, B, 0); /* what is committed its primary would tell */
+    assert_true(heard(w, B)->heartbeat.read_only);
+
+    /* The disk can be written: the process goes on as any other, and its numbers still do not
+     * count. */
+    w->nodes[B].read_only = false;
+    pass(w, 8000);
+    assert_false(heard(w, B)->heartbeat.failing);
+    w->challenge = 0;
+    node_start(w, A);
+    w->challenge = 55;
+    pass(w, 1000);
+    master_grant(w, B, 2, ABC, 2);
+    pass(w, 2000);
+    assert_true(node_status(w, B).open);
+    break_wire(w, w->nodes[B].session_wire);
+    pass(w, 3000);
+    assert_int_equal(w->nodes[B].registered->register_->registration, 0);
+    assert_false(w->nodes[B].registered->register_->read_only);
+    world_destroy(w);
+}
+
+/* Two processes with one data directory would challenge each other for ever. */
+static void a_challenge_is_answered_once_on_a_stream(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    node_kill(w, B, false);
+    w->challenge = 55;
+    w->challenge_changes = true;
+    node_start(w, B);
+    pass(w, 1500);
+    assert_in_range(w->refusals, 2, 30);
+    world_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_error_of_a_disk_is_a_verdict_on_a_call),
         cmocka_unit_test(a_replica_that_is_removed_is_no_verdict_on_an_append),
+        cmocka_unit_test(a_disk_that_refuses_to_write_is_read_only),
+        cmocka_unit_test(a_disk_that_hangs_is_not_read_only),
+        cmocka_unit_test(a_server_starts_on_a_disk_that_refuses_to_write),
+        cmocka_unit_test(a_challenge_is_answered_once_on_a_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
