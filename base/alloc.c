@@ -1,12 +1,13 @@
 #include "base/alloc.h"
 
-#include <stdio.h>
+#include "base/say.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 static _Noreturn void out_of_memory(size_t count, size_t size)
 {
-    fprintf(stderr, "leasehold: out of memory (%zu x %zu bytes)\n", count, size);
+    lh_say_last("leasehold: out of memory (%zu x %zu bytes)\n", count, size);
     abort();
 }
 

@@ -1,10 +1,11 @@
 #include "base/assert.h"
 
-#include <stdio.h>
+#include "base/say.h"
+
 #include <stdlib.h>
 
 void lh_assert_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "leasehold: assertion failed: %s at %s:%d\n", condition, file, line);
+    lh_say_last("leasehold: assertion failed: %s at %s:%d\n", condition, file, line);
     abort();
 }

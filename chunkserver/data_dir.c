@@ -32,7 +32,7 @@
 struct lh_data_dir {
     char *path;
     int fd;                    /* the directory */
-    int lock_fd;               /* LOCK, locked */
+    int lock_fd;               /* LOCK, locked as the directory itself */
     int identity_fd, spare_fd; /* IDENTITY, and what is written next; -1: not there yet */
     struct lh_identity identity;
 };
@@ -77,7 +77,7 @@ static bool write_all(int fd, const char *text, size_t size)
 
 static int open_spare(struct lh_data_dir *dir)
 {
-    return openat(dir->fd, IDENTITY_TEMP, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    return openat(dir->fd, IDENTITY_TEMP, O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
 }
 
 static void swap(struct lh_data_dir *dir)
@@ -241,9 +241,17 @@ static bool has_chunks(const struct lh_data_dir *dir)
     return any;
 }
 
+static int in_use(const struct lh_data_dir *dir, char *why, size_t why_size)
+{
+    return lh_why(LH_ERR_IN_USE, why, why_size,
+        "the data directory %s is in use by another process; stop that one, or give this server a "
+        "directory of its own (--data-dir)",
+        dir->path);
+}
+
 static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
 {
-    if (mkdir(dir->path, 0755) != 0 && errno != EEXIST)
+    if (mkdir(dir->path, LH_DIRECTORY_MODE) != 0 && errno != EEXIST)
         return fail_errno("create the data directory", dir->path, why, why_size);
     dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir->fd < 0)
@@ -255,17 +263,18 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
         return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s holds '%s', which is not a chunkserver's; give --data-dir an empty directory",
             dir->path, stranger);
-    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    /* LOCK besides: older releases lock that file alone, which may have been deleted. */
+    if (lh_directory_lock(dir->fd) != LH_OK)
+        return in_use(dir, why, why_size);
+    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
     if (dir->lock_fd < 0)
         return fail_errno("create " LOCK_NAME " in", dir->path, why, why_size);
     if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK)
-            return lh_why(LH_ERR_IN_USE, why, why_size,
-                "the data directory %s is in use by another process; stop that one, or give this "
-                "server a directory of its own (--data-dir)",
-                dir->path);
+            return in_use(dir, why, why_size);
         return fail_errno("lock " LOCK_NAME " in", dir->path, why, why_size);
     }
+    lh_directory_close_to_others(dir->fd);
     return LH_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The options of leasehold-chunkserver: a row of the table each. */
 #include "chunkserver/options.h"
 
+#include "base/say.h"
 #include "finder/finder.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ bool lh_chunkserver_options_parse(
     if (error == LH_OK && o->advertise != NULL)
         return true;
     if (error != LH_OK)
-        (void)fprintf(stderr, "leasehold-chunkserver: --master: %s\n", wrong);
+        lh_say("leasehold-chunkserver: --master: %s\n", wrong);
     *code = LH_SERVER_USAGE;
     lh_chunkserver_options_free(o);
     return false;

@@ -105,6 +105,19 @@ static void metrics(void *arg, struct lh_metrics *out)
     lh_server_metrics(node->loop, out);
 }
 
+static bool live(void *arg, char *why, size_t why_size)
+{
+    (void)arg;
+    return lh_server_is_live(why, why_size);
+}
+
+static bool goes_on(void *arg)
+{
+    const struct node *node = arg;
+
+    return lh_loop_goes_on(node->loop, lh_milliseconds(LH_SERVER_UPDATE_MS));
+}
+
 static bool ready(void *arg, char *why, size_t why_size)
 {
     struct node *node = arg;
@@ -122,6 +135,8 @@ static bool ready(void *arg, char *why, size_t why_size)
 static int observe(struct node *node, char *why, size_t why_size)
 {
     const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
+        .live = live,
+        .goes_on = goes_on,
         .metrics = metrics,
         .ready = ready,
         .tls = lh_loop_tls(node->loop),
@@ -156,6 +171,8 @@ static int start_page(struct node *node, char *why, size_t why_size)
         .hosts = node->options->http_hosts,
         .tls = lh_loop_tls(node->loop),
         .loop = node->loop,
+        .live = live,
+        .goes_on = goes_on,
         .metrics = metrics,
         .ready = ready,
         .arg = node};

@@ -1,6 +1,8 @@
 /* The options of leasehold-master: a row of the table each. */
 #include "master/options.h"
 
+#include "base/say.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 
 static bool refuse(const char *text, int *code)
 {
-    (void)fprintf(stderr, COMMAND ": %s\n", text);
+    lh_say(COMMAND ": %s\n", text);
     *code = LH_SERVER_USAGE;
     return false;
 }
@@ -105,7 +107,7 @@ static bool take(struct lh_master_options *o, int *code)
     }
     if (error == LH_OK)
         return true;
-    (void)fprintf(stderr, COMMAND ": %s\n", why);
+    lh_say(COMMAND ": %s\n", why);
     *code = LH_SERVER_CONFIG;
     return false;
 }

@@ -6,6 +6,7 @@
  * the server's is for the host that it dialled. TLS 1.2 and later: gRPC has no other. */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/say.h"
 #include "rpc/internal.h"
 
 #include <stdio.h>
@@ -64,5 +65,5 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args)
     if (text != NULL)
         lh_tls_note_failed_handshake(text + sizeof mark - 1);
     else if (strstr(args->message, "assertion failed") != NULL) /* the process ends with it */
-        (void)fprintf(stderr, "gRPC: %s at %s:%d\n", args->message, args->file, args->line);
+        lh_say_last("gRPC: %s at %s:%d\n", args->message, args->file, args->line);
 }

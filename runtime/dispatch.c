@@ -402,15 +402,27 @@ static void tell_stopped(struct lh_loop *loop, int error)
     pthread_mutex_unlock(&loop->lock);
 }
 
+static void persist(struct lh_loop *loop, struct parcel *p)
+{
+    LH_ASSERT(loop->config.persist != NULL);
+    atomic_store(&loop->persisting, true);
+    loop->config.persist(loop->config.store, p->ticket, p->changes, p->change_count);
+    atomic_store(&loop->persisting, false);
+}
+
 static void deliver(struct lh_loop *loop, struct parcel *p)
 {
+    if (p->beat) {
+        atomic_store(&loop->beat_waits, false);
+        atomic_fetch_add(&loop->beats, 1);
+        return;
+    }
     switch (p->kind) {
     case LH_FX_COMPLETE:
         loop->config.on_complete(loop->config.arg, p->call, p->error);
         break;
     case LH_FX_PERSIST:
-        LH_ASSERT(loop->config.persist != NULL);
-        loop->config.persist(loop->config.store, p->ticket, p->changes, p->change_count);
+        persist(loop, p);
         break;
     case LH_FX_LOG:
         lh_log(p->level, loop->config.name, "%s", p->text);

@@ -49,6 +49,7 @@ struct parcel {
     char *text;
     struct lh_change *changes;
     size_t change_count;
+    bool beat; /* nothing else: of lh_dispatch_beat() */
 };
 
 struct outbox {
@@ -70,7 +71,9 @@ struct lh_loop {
     struct lh_loop_link *links;
     uint64_t served_count;
     struct lh_instant armed; /* when the timer thread will next wake */
-    _Atomic uint64_t beats;  /* how often it has woken and stepped the core */
+    _Atomic uint64_t beats;  /* lh_loop_beats() */
+    _Atomic bool beat_waits; /* in the outbox */
+    _Atomic bool persisting; /* a commit is being begun, which may be slow */
     struct outbox outbox;    /* filled under the lock ... */
     struct outbox sending;   /* ... emptied by the one thread that set `delivering` */
     bool delivering;
@@ -119,6 +122,9 @@ void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
  * has run. */
 void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
     int error, const char *text);
+
+/* The timer has woken: a beat once the outbox has been emptied so far. */
+void lh_dispatch_beat(struct lh_loop *loop);
 
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);

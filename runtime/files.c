@@ -1,6 +1,7 @@
 #include "runtime/files_internal.h"
 
 #include "base/alloc.h"
+#include "runtime/directory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +23,7 @@ static int open_directory(const char *dir)
     if (parent < 0)
         return -1;
     int fd = -1;
-    if (mkdirat(parent, "chunks", 0755) == 0 || errno == EEXIST)
+    if (mkdirat(parent, "chunks", LH_DIRECTORY_MODE) == 0 || errno == EEXIST)
         fd = openat(parent, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && fsync(parent) != 0) {
         int e = errno;
@@ -32,6 +33,8 @@ static int open_directory(const char *dir)
     }
     int e = errno;
     close(parent);
+    if (fd >= 0)
+        lh_directory_close_to_others(fd);
     errno = e;
     return fd;
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/say.h"
 #include "runtime/flags_internal.h"
 
 #include <stdio.h>
@@ -122,12 +123,13 @@ void lh_flags_refresh(struct lh_flags_result *now, const struct lh_flags_result 
 static void refuse_arguments(
     const struct lh_flags *flags, const struct lh_flags_result *result, size_t args_max)
 {
-    (void)fprintf(stderr, "%s: ", flags->command);
+    const char *what = flags->command, *usage = flags->usage;
+
     if (result->arg_count > args_max)
-        (void)fprintf(stderr, "too many arguments, from '%s' on", result->args[args_max]);
+        lh_say("%s: too many arguments, from '%s' on; usage: %s %s\n", what, result->args[args_max],
+            what, usage);
     else
-        (void)fputs("an argument is missing", stderr);
-    (void)fprintf(stderr, "; usage: %s %s\n", flags->command, flags->usage);
+        lh_say("%s: an argument is missing; usage: %s %s\n", what, what, usage);
 }
 
 bool lh_flags_accept(const struct lh_flags *flags, const struct lh_flags_binary *binary, int argc,
@@ -148,7 +150,7 @@ bool lh_flags_accept(const struct lh_flags *flags, const struct lh_flags_binary 
         *exit_code = 0;
         break;
     case LH_FLAGS_USAGE:
-        (void)fputs(result->text, stderr);
+        lh_say("%s", result->text);
         break;
     }
     lh_flags_free(result);

@@ -1,6 +1,7 @@
 #include "runtime/log.h"
 
 #include "base/text.h"
+#include "runtime/sink.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,15 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MESSAGE_MAX 2048
-#define LINE_MAX_   (LH_TEXT_SHOWN_MAX * MESSAGE_MAX + 256)
+#define PREFIX_MAX  256
+#define LINE_MAX_   (LH_TEXT_SHOWN_MAX * MESSAGE_MAX + PREFIX_MAX)
 
 /* A text that comes more often than this within REPEAT_S is counted, not written; what was counted
  * is said once that time is over. */
 #define BURST    4u
 #define REPEAT_S 5u
+
+/* How long the end of the process waits for whoever reads its lines. */
+#define FLUSH_MS 1000u
 
 /* So many texts are told apart at a time; the one that began first makes room. */
 #define TEXTS 32u
@@ -36,24 +40,8 @@ static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct text texts[TEXTS];
 static uint64_t first_end_ns = UINT64_MAX; /* no text's time is over before this */
 
-static _Atomic int log_fd = STDERR_FILENO;
 static _Atomic int log_threshold = LH_INFO;
 static _Atomic bool log_json;
-
-void lh_log_setup(enum lh_level threshold, bool json)
-{
-    static _Atomic bool registered;
-
-    if (!atomic_exchange(&registered, true))
-        (void)atexit(lh_log_flush);
-    atomic_store(&log_threshold, (int)threshold);
-    atomic_store(&log_json, json);
-}
-
-void lh_log_to(int fd)
-{
-    atomic_store(&log_fd, fd);
-}
 
 const char *lh_level_name(enum lh_level level)
 {
@@ -100,17 +88,17 @@ static size_t put_json(char *to, const char *s)
     return n;
 }
 
-/* `repeated`: so many times more than was written. */
-static void put_line(
-    enum lh_level level, const char *component, const char *message, uint64_t repeated)
+/* `line` has room for LINE_MAX_ bytes, or for a shorter message. `repeated`: so many times more
+ * than was written. Returns the length. */
+static size_t form_line(char *line, size_t size, enum lh_level level, const char *component,
+    const char *message, uint64_t repeated)
 {
-    char line[LINE_MAX_];
     char now[48];
     size_t n;
 
     put_time(now, sizeof now);
     if (atomic_load_explicit(&log_json, memory_order_relaxed)) {
-        n = (size_t)snprintf(line, 256,
+        n = (size_t)snprintf(line, PREFIX_MAX,
             "{\"time\":\"%s\",\"level\":\"%s\",\"component\":\"%.100s\",\"message\":\"", now,
             lh_level_name(level), component);
         n += put_json(line + n, message);
@@ -120,16 +108,43 @@ static void put_line(
         line[n++] = '}';
     } else {
         static const char *const columns[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
-        n = (size_t)snprintf(line, 256, "%s %s %.100s: ", now, columns[level], component);
+        n = (size_t)snprintf(line, PREFIX_MAX, "%s %s %.100s: ", now, columns[level], component);
         /* Control characters would let a peer's text forge lines. */
-        n += lh_text_show(line + n, sizeof line - n - 80, message);
+        n += lh_text_show(line + n, size - n - 80, message);
         if (repeated > 0)
             n += (size_t)snprintf(line + n, 64, " (repeated %" PRIu64 " times)", repeated);
     }
     line[n++] = '\n';
-    /* A log that cannot be written is nowhere to be complained about. */
-    ssize_t ignored = write(atomic_load_explicit(&log_fd, memory_order_relaxed), line, n);
-    (void)ignored;
+    return n;
+}
+
+static void put_line(
+    enum lh_level level, const char *component, const char *message, uint64_t repeated)
+{
+    char line[LINE_MAX_];
+
+    lh_sink_put(line, form_line(line, sizeof line, level, component, message, repeated));
+}
+
+static size_t form_gap(char *to, size_t size, uint64_t lines)
+{
+    char message[80];
+
+    (void)snprintf(message, sizeof message,
+        "%" PRIu64 " lines were dropped: whoever reads them did not", lines);
+    return form_line(to, size, LH_WARN, "log", message, 0);
+}
+
+void lh_log_setup(enum lh_level threshold, bool json)
+{
+    static _Atomic bool registered;
+
+    if (!atomic_exchange(&registered, true)) {
+        lh_sink_on_gap(form_gap);
+        (void)atexit(lh_log_flush);
+    }
+    atomic_store(&log_threshold, (int)threshold);
+    atomic_store(&log_json, json);
 }
 
 /* ---- Texts that come again and again. */
@@ -209,6 +224,7 @@ void lh_log_flush(void)
     pthread_mutex_lock(&texts_lock);
     end_texts(UINT64_MAX);
     pthread_mutex_unlock(&texts_lock);
+    lh_sink_flush(lh_milliseconds(FLUSH_MS));
 }
 
 void lh_log(enum lh_level level, const char *component, const char *format, ...)

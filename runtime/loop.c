@@ -219,8 +219,8 @@ static void *timer_main(void *arg)
         lh_dispatch_input(d, LH_IN_TIMER);
         pthread_mutex_lock(&loop->lock);
         loop->armed = LH_INSTANT_NEVER;
+        lh_dispatch_beat(loop);
         lh_dispatch_run_locked(loop, d);
-        atomic_fetch_add(&loop->beats, 1);
     }
 }
 

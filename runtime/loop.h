@@ -107,8 +107,10 @@ void lh_loop_tend(struct lh_loop *loop);
 void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services);
 
 /* Has the timer's thread step the core soon. lh_loop_beats() counts such steps, and those of the
- * core's own deadlines: while it grows, timer and core go on. Waits while the core is stepped. */
-void lh_loop_beat(struct lh_loop *loop);
+ * core's own deadlines, once the callbacks of what was emitted before have returned, but for
+ * `persist`: while it grows, timer, core and callbacks go on. False: the core hangs in a step, for
+ * as long as `timeout`. */
+bool lh_loop_beat(struct lh_loop *loop, struct lh_duration timeout);
 uint64_t lh_loop_beats(const struct lh_loop *loop);
 
 /* Feeds LH_IN_STOP. Any thread; the second time it does nothing. */

@@ -6,24 +6,32 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* So many pings fall into the watchdog's time: whether the core was stepped since one is looked at
- * for the next. */
-#define PINGS 4u
+ * for the next. They come at least this often, watched or not. */
+#define PINGS   4u
+#define PING_MS 500u
+
+/* Who has been silent for longer is not live. */
+#define LIVE_S 5u
 
 struct lh_manager {
     struct lh_loop *loop;
-    struct lh_duration ping; /* so often; FOREVER: nobody watches */
+    struct lh_duration ping; /* so often */
     char status[256];
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stopping;
 };
+
+/* The core's silence, in pings rather than time: a process that was stopped has none of it. */
+static _Atomic uint64_t silent_ns;
 
 static struct lh_instant now(void)
 {
@@ -55,12 +63,15 @@ static void *ping_main(void *arg)
 
     do {
         uint64_t beats = lh_loop_beats(m->loop);
-        if (beats != before)
+        if (beats != before) {
             lh_notify("WATCHDOG=1\n");
+            atomic_store(&silent_ns, 0);
+        } else {
+            atomic_fetch_add(&silent_ns, m->ping.ns);
+        }
         before = beats;
         /* Who stops this does not wait for a core that hangs. */
-        if (lh_loop_goes_on(m->loop, m->ping))
-            lh_loop_beat(m->loop);
+        (void)lh_loop_beat(m->loop, m->ping);
     } while (wait_for(m, m->ping));
     return NULL;
 }
@@ -72,10 +83,9 @@ struct lh_manager *lh_manager_start(struct lh_loop *loop)
     pthread_condattr_t monotonic;
 
     m->loop = loop;
-    m->ping = watchdog;
-    if (watchdog.ns == LH_DURATION_FOREVER.ns)
-        return m;
-    m->ping.ns /= PINGS;
+    m->ping = lh_milliseconds(PING_MS);
+    if (watchdog.ns / PINGS < m->ping.ns)
+        m->ping.ns = watchdog.ns / PINGS;
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -88,16 +98,25 @@ struct lh_manager *lh_manager_start(struct lh_loop *loop)
 
 void lh_manager_stop(struct lh_manager *m)
 {
-    if (m->ping.ns != LH_DURATION_FOREVER.ns) {
-        pthread_mutex_lock(&m->lock);
-        m->stopping = true;
-        pthread_cond_broadcast(&m->changed);
-        pthread_mutex_unlock(&m->lock);
-        pthread_join(m->thread, NULL);
-        pthread_cond_destroy(&m->changed);
-        pthread_mutex_destroy(&m->lock);
-    }
+    pthread_mutex_lock(&m->lock);
+    m->stopping = true;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
     free(m);
+}
+
+bool lh_manager_is_live(char *why, size_t why_size)
+{
+    uint64_t silent = atomic_load(&silent_ns);
+
+    if (silent < LIVE_S * UINT64_C(1000000000))
+        return true;
+    (void)snprintf(why, why_size, "the event loop has stood still for %" PRIu64 " s",
+        silent / UINT64_C(1000000000));
+    return false;
 }
 
 void lh_manager_status(struct lh_manager *m, bool ready, const char *why)

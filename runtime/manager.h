@@ -5,14 +5,19 @@
 #include "runtime/loop.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct lh_manager;
 
-/* Where the manager watches, starts a thread that satisfies it as long as the core is stepped
- * (lh_loop_beat()): a core that hangs gets the process killed. It touches nothing else, so that a
- * disk that hangs does not. */
+/* Starts a thread that looks whether the loop goes on (lh_loop_beat()), and satisfies a manager
+ * that watches as long as it does: a loop that hangs gets the process killed. It touches nothing
+ * else, so that a disk that hangs does not. One per process. */
 struct lh_manager *lh_manager_start(struct lh_loop *loop);
 void lh_manager_stop(struct lh_manager *m);
+
+/* Whether the loop has gone on within the last seconds; if not, `why` is a sentence. Any thread, at
+ * any time; waits for nothing. */
+bool lh_manager_is_live(char *why, size_t why_size);
 
 /* Says how the server does, if that is new; `ready` false: `why`. */
 void lh_manager_status(struct lh_manager *m, bool ready, const char *why);

@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 
 #define TIMEOUT_SECONDS 5u
+#define HEALTH_BYTES    512u
+#define HANGS           "the core is busy with one step, or hangs in it"
 
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
@@ -49,6 +51,8 @@ static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connectio
 {
     struct lh_metrics out = {0};
 
+    if (!o->config.goes_on(o->config.arg))
+        return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", HANGS "\n");
     o->config.metrics(o->config.arg, &out);
     lh_process_metrics(&out);
     enum MHD_Result result =
@@ -57,12 +61,29 @@ static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connectio
     return result;
 }
 
+/* `why` is as long as HEALTH_BYTES, and has room for a newline. */
+static enum MHD_Result answer_health(struct MHD_Connection *connection, bool well, char *why)
+{
+    if (well)
+        return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
+    memcpy(why + strlen(why), "\n", 2);
+    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+}
+
+static bool is_ready(struct lh_observe *o, char *why, size_t why_size)
+{
+    if (o->config.goes_on(o->config.arg))
+        return o->config.ready(o->config.arg, why, why_size);
+    (void)snprintf(why, why_size, "%s", HANGS);
+    return false;
+}
+
 static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const char *url,
     const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
 {
     struct lh_observe *o = arg;
     struct request *request = *state;
-    char why[512] = "";
+    char why[HEALTH_BYTES] = "";
     int result;
 
     (void)version;
@@ -82,15 +103,12 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
         return (enum MHD_Result)result;
     if (strcmp(url, "/metrics") == 0)
         return answer_metrics(o, connection);
-    bool health = strcmp(url, "/healthz") == 0;
-    if (!health && strcmp(url, "/readyz") != 0)
-        return answer(connection, MHD_HTTP_NOT_FOUND, "text/plain",
-            "there are /metrics, /healthz and /readyz\n");
-    bool ready = o->config.ready(o->config.arg, why, sizeof why - 1);
-    if (health || ready)
-        return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
-    memcpy(why + strlen(why), "\n", 2);
-    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+    if (strcmp(url, "/healthz") == 0)
+        return answer_health(connection, o->config.live(o->config.arg, why, sizeof why - 1), why);
+    if (strcmp(url, "/readyz") == 0)
+        return answer_health(connection, is_ready(o, why, sizeof why - 1), why);
+    return answer(
+        connection, MHD_HTTP_NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n");
 }
 
 static void *begin(void *arg, const char *uri, struct MHD_Connection *connection)

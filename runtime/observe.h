@@ -1,7 +1,7 @@
 /* What a server's operator asks over HTTP (libmicrohttpd), on a port of its own:
  *
  *   /metrics   figures in Prometheus's text format: the core's, the process's and jemalloc's
- *   /healthz   200 while the core can be looked at; no answer within a second means that it hangs
+ *   /healthz   200 while the event loop goes on, else 503 and a sentence
  *   /readyz    200 when the server does its work now, else 503 and a sentence why not
  *
  * One thread serves a few connections at a time. */
@@ -42,6 +42,11 @@ struct lh_observe_config {
     /* Serves HTTPS with the certificate there, and with those that replace it. Clients are asked
      * for one where there is a site, and need none: lh_observe_identity(). NULL: HTTP. */
     struct lh_tls *tls;
+    /* Does the event loop go on? If not, `why` says so in a sentence. Called by the serving thread;
+     * waits for nothing. */
+    bool (*live)(void *arg, char *why, size_t why_size);
+    /* Can its lock be had? Waits for less than a second. What follows is only asked if so. */
+    bool (*goes_on)(void *arg);
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
     void (*metrics)(void *arg, struct lh_metrics *out);
     /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */

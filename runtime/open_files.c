@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -254,7 +255,7 @@ int lh_files_open_name(struct lh_files *files, uint64_t id, int flags)
 
     lh_files_name(id, name);
     do
-        fd = openat(files->directory, name, flags | O_CLOEXEC, 0644);
+        fd = openat(files->directory, name, flags | O_CLOEXEC, LH_FILE_MODE);
     while (
         fd < 0 && (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_one(files))));
     return fd;

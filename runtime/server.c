@@ -1,6 +1,7 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "base/say.h"
 #include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
@@ -9,6 +10,8 @@
 #include "runtime/log.h"
 #include "runtime/manager.h"
 #include "runtime/notify.h"
+#include "runtime/signals.h"
+#include "runtime/sink.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -79,7 +82,7 @@ bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
             return true;
         (void)snprintf(why, sizeof why, "--roles is of no use without TLS: nobody has an identity");
     }
-    (void)fprintf(stderr, "%s: %s\n", flags->command, why);
+    lh_say("%s: %s\n", flags->command, why);
     lh_flags_free(args);
     if (taken)
         lh_server_options_free(options);
@@ -200,14 +203,12 @@ const char *lh_server_advertised(
     if (reachable(address))
         return address;
     if (advertise != NULL)
-        (void)fprintf(stderr,
-            "%s: --advertise %s is not where others can connect to; give one host and one port, "
-            "for example %s\n",
+        lh_say("%s: --advertise %s is not where others can connect to; give one host and one port, "
+               "for example %s\n",
             command, advertise, example);
     else
-        (void)fprintf(stderr,
-            "%s: --listen %s is not where others can connect to; give --advertise too\n", command,
-            listen);
+        lh_say("%s: --listen %s is not where others can connect to; give --advertise too\n",
+            command, listen);
     return NULL;
 }
 
@@ -223,7 +224,9 @@ bool lh_server_prepare(
     struct lh_descriptors share;
     char why[512], kept[64] = "";
 
+    lh_signals_ignore();
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    lh_sink_start();
     lh_rpc_trust_locks();
     warn_of_plain(options, component);
     int error = lh_descriptors_share(options->max_connections, *files, &share, why, sizeof why);
@@ -300,6 +303,9 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
         "Bytes of replies that peers have not read.", n.unsent);
     lh_metrics_single(out, "leasehold_replies_dropped_total", LH_METRIC_COUNTER,
         "Replies dropped, because peers did not read them.", n.replies_dropped);
+    lh_metrics_single(out, "leasehold_log_lines_dropped_total", LH_METRIC_COUNTER,
+        "Log lines dropped, because whoever reads them did not, or they could not be written.",
+        lh_sink_dropped());
     lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
         "Times that the server got no answer from itself over a new connection.",
         lh_hearing_failures());
@@ -372,6 +378,11 @@ void lh_server_on_stopped(void *arg, int error)
     (void)error;
     atomic_store(&core_stopped, true);
     (void)kill(getpid(), SIGUSR1);
+}
+
+bool lh_server_is_live(char *why, size_t why_size)
+{
+    return lh_manager_is_live(why, why_size);
 }
 
 /* The number of the next signal; 0 when `most` has passed. */

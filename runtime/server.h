@@ -192,6 +192,10 @@ struct lh_server {
  * the process has no terminal: there it means that the terminal is gone. */
 void lh_server_block_signals(void);
 
+/* Whether the server's event loop goes on while lh_server_wait() does; if not, `why` is a sentence.
+ * Any thread; waits for nothing. */
+bool lh_server_is_live(char *why, size_t why_size);
+
 /* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */
 void lh_server_on_stopped(void *arg, int error);
 

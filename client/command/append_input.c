@@ -22,7 +22,8 @@ static void on_stored(void *arg, int error, struct lh_position first, uint32_t c
         return;
     for (uint32_t i = 0; i < count; i++)
         (void)printf("%" PRIu64 ":%" PRIu32 "\n", first.offset, first.index + i);
-    (void)fflush(stdout);
+    if (fflush(stdout) != 0)
+        lh_command_end_with_reader(); /* with the next record it would be too late */
 }
 
 enum split {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +91,7 @@ static void become(const struct lh_child *c, pid_t parent, int log_fd, int null_
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    lh_signals_restore();
     (void)setpgid(0, 0);
     /* Killed parents leave no servers behind; the check closes the race with a parent already gone.
      */

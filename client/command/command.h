@@ -102,6 +102,10 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv);
 
 uint64_t lh_command_timeout_ms(const struct lh_command_common *common);
 
+/* Ends the process as if by SIGPIPE, quietly as other tools, if nobody reads stdout any more: when
+ * writing to it failed, or before waiting for what may never come. */
+void lh_command_end_with_reader(void);
+
 /* Prints "leasehold COMMAND: THING: what lh_last_error() says" and returns the exit code for
  * `error`. To be called right after the library's call; `thing` may be NULL. */
 int lh_command_failed(const char *command, const char *thing, int error);

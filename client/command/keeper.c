@@ -2,6 +2,8 @@
  * async-signal-safe functions: there are other threads here. */
 #include "client/command/keeper.h"
 
+#include "runtime/signals.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -75,6 +77,7 @@ static void become(const struct watchdog *w, pid_t watchdog, bool terminal, char
         (void)tcsetpgrp(STDIN_FILENO, getpid());
         (void)signal(SIGTTOU, SIG_DFL);
     }
+    lh_signals_restore();
     (void)sigprocmask(SIG_SETMASK, &signals_before, NULL);
     (void)execvpe(arguments[0], arguments, environment);
 }

@@ -4,6 +4,7 @@
 #include "client/command/program.h"
 
 #include "base/alloc.h"
+#include "base/say.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -154,7 +155,7 @@ static void tell_who_holds(const struct work *w)
         return;
     for (size_t i = 0; i < list.count; i++)
         for (size_t k = 0; k < list.names[i].sentence_count; k++)
-            (void)fprintf(stderr, "  %s\n", lh_command_shown(list.names[i].sentences[k]));
+            lh_say("  %s\n", lh_command_shown(list.names[i].sentences[k]));
     lh_name_list_deinit(&list);
 }
 

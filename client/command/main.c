@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "runtime/descriptors.h"
+#include "runtime/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,7 @@ static int run(const struct lh_flags_entry *command, int argc, char **argv, int 
     return code;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     int at = find_name(argc, argv);
 
@@ -233,4 +234,13 @@ int main(int argc, char **argv)
         return help(at + 1 < argc ? argv[at + 1] : NULL);
     const struct lh_flags_entry *command = find(argv[at]);
     return command == NULL ? no_such_command(argv[at]) : run(command, argc, argv, at);
+}
+
+int main(int argc, char **argv)
+{
+    lh_signals_ignore();
+    int code = run_command(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        lh_command_end_with_reader();
+    return code;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "client/command/keeper.h"
+#include "runtime/sink.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,10 +16,21 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* How long the end waits for whoever reads the command's lines. */
+#define FLUSH_MS 1000u
+
 int lh_program_signals = -1;
+
+static void flush_lines(void)
+{
+    lh_sink_flush(lh_milliseconds(FLUSH_MS));
+}
 
 int lh_program_prepare(const char *command)
 {
+    /* The program's lease is worth more than a line of ours that nobody reads. */
+    lh_sink_start();
+    (void)atexit(flush_lines);
     lh_program_signals = lh_keeper_signals();
     if (lh_program_signals >= 0)
         return LH_EXIT_OK;

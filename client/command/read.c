@@ -4,8 +4,6 @@
 #include "base/alloc.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,18 +62,6 @@ static bool print_batch(const struct options *o, const struct lh_batch *batch)
     return true;
 }
 
-/* As other tools do whose output nobody reads any more: quietly, by SIGPIPE. It would come with the
- * next record; to a file where nothing is appended that is never. */
-static void end_with_reader_of_output(void)
-{
-    struct pollfd output = {.fd = STDOUT_FILENO};
-
-    if (poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0) {
-        (void)raise(SIGPIPE);
-        exit(LH_EXIT_IO); /* it is ignored here */
-    }
-}
-
 /* How long it has been waiting for a server, while it follows. */
 struct trouble {
     uint64_t since_ms; /* 0: there is none */
@@ -116,7 +102,7 @@ static int follow(
     if (fflush(stdout) != 0)
         return LH_ERR_IO;
     do {
-        end_with_reader_of_output();
+        lh_command_end_with_reader();
         error = lh_reader_next_batch(reader, LOOK_MS, batch);
     } while (error != LH_OK && error != LH_END && rides_out(command, &trouble, error, timeout_ms));
     return error;

@@ -2,11 +2,14 @@
 #include "client/command/command.h"
 
 #include "base/assert.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "base/version.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +54,7 @@ static void tell_who_is_waited_for(void *arg, const char *text)
     if (strcmp(last, text) != 0) {
         (void)snprintf(last, sizeof last, "%s", text);
         /* A line of progress may stand there. */
-        (void)fprintf(stderr, "%sleasehold %s: %s; trying on, see --timeout\n",
+        lh_say("%sleasehold %s: %s; trying on, see --timeout\n",
             isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", (const char *)arg,
             lh_command_shown(text));
     }
@@ -91,11 +94,23 @@ static bool open_cluster(const char *command, const struct lh_command_common *co
     return error == LH_OK;
 }
 
+void lh_command_end_with_reader(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+
+    if (poll(&output, 1, 0) != 1 || (output.revents & (POLLERR | POLLHUP)) == 0)
+        return;
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)raise(SIGPIPE);
+    exit(LH_EXIT_IO); /* it is blocked */
+}
+
 /* LH_EXIT_IO, said on stderr, when not all of stdout could be written. */
 static int finish_output(const char *command)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return LH_EXIT_OK;
+    lh_command_end_with_reader();
     return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
 }
 
@@ -158,9 +173,8 @@ int lh_command_refused(const char *command, const char *thing, int error, const 
 {
     /* Most of the library's sentences name the thing themselves. */
     bool named = thing != NULL && thing[0] != '\0' && strstr(text, thing) == NULL;
-    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command,
-        lh_command_shown(named ? thing : ""), named ? ": " : "", lh_command_shown(text),
-        lh_error_name(error));
+    lh_say("leasehold %s: %s%s%s (%s)\n", command, lh_command_shown(named ? thing : ""),
+        named ? ": " : "", lh_command_shown(text), lh_error_name(error));
     switch (error) {
     case LH_ERR_UNAVAILABLE:
         return LH_EXIT_UNAVAILABLE;
@@ -180,7 +194,7 @@ int lh_command_error(int exit_code, const char *command, const char *format, ...
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    (void)fprintf(stderr, "leasehold %s: %s\n", command, lh_command_shown(text));
+    lh_say("leasehold %s: %s\n", command, lh_command_shown(text));
     return exit_code;
 }
 

@@ -152,6 +152,8 @@ int lh_page_start(
     struct lh_page *page = lh_alloc(sizeof *page);
     const struct lh_observe_config observe = {
         .listen = config->listen,
+        .live = config->live,
+        .goes_on = config->goes_on,
         .metrics = config->metrics,
         .ready = config->ready,
         .tls = config->tls,

@@ -34,6 +34,8 @@ struct lh_page_config {
     struct lh_loop *loop; /* with a core of lh_questions_core(); its completions go to
                              lh_page_completed() */
     /* As those of struct lh_observe_config. */
+    bool (*live)(void *arg, char *why, size_t why_size);
+    bool (*goes_on)(void *arg);
     void (*metrics)(void *arg, struct lh_metrics *out);
     bool (*ready)(void *arg, char *why, size_t why_size);
     void *arg;

@@ -139,7 +139,7 @@ static bool disk_is_full(const struct store *s)
 /* The transaction was undone, and may succeed later. */
 static bool is_shortage(const struct store *s, int code)
 {
-    return code == ENOSPC || code == EDQUOT || code == ENOMEM || code == EAGAIN ||
+    return code == ENOSPC || code == EDQUOT || code == EFBIG || code == ENOMEM || code == EAGAIN ||
            (code == EIO && disk_is_full(s)); /* LMDB's word for a write that was cut short */
 }
 
@@ -166,6 +166,7 @@ static void explain(struct store *s, int code, bool again)
     snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s%s", s->path,
         code == MDB_MAP_FULL ? "it has reached its largest size"
         : full               ? "its disk is full; free some room there"
+        : code == EFBIG      ? "this process may not make the file larger (ulimit -f)"
                              : mdb_strerror(code),
         again ? ", it is tried again each second" : "");
 }
@@ -305,9 +306,18 @@ static int refuse_errno(const struct store *s, const char *what, char *why, size
     return lh_error_from_errno(code);
 }
 
+static int in_use(const struct store *s, char *why, size_t why_size)
+{
+    snprintf(why, why_size,
+        "%s is in use by another process, which holds a lock on it: stop that master, or give this "
+        "one a directory of its own",
+        s->path);
+    return LH_ERR_IN_USE;
+}
+
 static int lock_directory(struct store *s, char *why, size_t why_size)
 {
-    if (mkdir(s->path, 0750) != 0 && errno != EEXIST)
+    if (mkdir(s->path, LH_DIRECTORY_MODE) != 0 && errno != EEXIST)
         return refuse_errno(s, "create the directory", why, why_size);
     s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->directory < 0)
@@ -322,18 +332,18 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
             s->path, stranger);
         return LH_ERR_WRONG_FORMAT;
     }
-    s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    /* LOCK besides: older releases lock that file alone, which may have been deleted. */
+    if (lh_directory_lock(s->directory) != LH_OK)
+        return in_use(s, why, why_size);
+    s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
     if (s->lock < 0)
         return refuse_errno(s, "create the file LOCK", why, why_size);
     if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
             return refuse_errno(s, "lock the file LOCK", why, why_size);
-        snprintf(why, why_size,
-            "%s is in use by another process (it holds the lock on LOCK): stop that master, or "
-            "give this one a directory of its own",
-            s->path);
-        return LH_ERR_IN_USE;
+        return in_use(s, why, why_size);
     }
+    lh_directory_close_to_others(s->directory);
     return LH_OK;
 }
 
@@ -342,7 +352,8 @@ static int write_format(struct store *s, char *why, size_t why_size)
 {
     char text[64];
     int size = snprintf(text, sizeof text, "leasehold-master %d\n", DIRECTORY_FORMAT);
-    int fd = openat(s->directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    int fd =
+        openat(s->directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, LH_FILE_MODE);
 
     if (fd < 0)
         return refuse_errno(s, "create the file FORMAT", why, why_size);
@@ -397,7 +408,7 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS)
         code = mdb_env_set_mapsize(s->env, map_bytes == 0 ? MAP_BYTES_DEFAULT : map_bytes);
     if (code == MDB_SUCCESS)
-        code = mdb_env_open(s->env, s->path, 0, 0640);
+        code = mdb_env_open(s->env, s->path, 0, LH_FILE_MODE);
     if (code == MDB_SUCCESS)
         code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code == MDB_SUCCESS) {

@@ -94,6 +94,56 @@ static void a_second_opener_is_refused_until_the_first_is_gone(void **state)
     lh_data_dir_close(dir);
 }
 
+static mode_t mode_of(const char *name)
+{
+    char file[5000];
+    struct stat s;
+
+    (void)snprintf(file, sizeof file, "%s/%s", path, name);
+    assert_int_equal(stat(file, &s), 0);
+    return s.st_mode & 07777;
+}
+
+static void a_deleted_lock_lets_nobody_in(void **state)
+{
+    char file[5000];
+
+    (void)state;
+    struct lh_data_dir *dir = open_ok("cs1");
+    (void)snprintf(file, sizeof file, "%s/LOCK", path);
+    assert_int_equal(unlink(file), 0);
+    refused("cs1", LH_ERR_IN_USE, path);
+    assert_int_not_equal(access(file, F_OK), 0);
+    lh_data_dir_close(dir);
+    lh_data_dir_close(open_ok("cs1"));
+}
+
+static void what_is_in_it_is_not_for_everybody(void **state)
+{
+    mode_t before = umask(0);
+    char file[5000];
+
+    (void)state;
+    lh_data_dir_close(open_ok("cs1"));
+    assert_int_equal(mode_of(""), 0750);
+    assert_int_equal(mode_of("IDENTITY"), 0640);
+    assert_int_equal(mode_of("LOCK"), 0640);
+
+    /* As older releases made it; what is no file of ours to change is left alone. */
+    assert_int_equal(chmod(path, 0755), 0);
+    (void)snprintf(file, sizeof file, "%s/IDENTITY", path);
+    assert_int_equal(chmod(file, 0644), 0);
+    (void)snprintf(file, sizeof file, "%s/chunks", path);
+    assert_int_equal(mkdir(file, 0755), 0);
+    (void)snprintf(file, sizeof file, "%s/lost+found", path);
+    assert_int_equal(symlink("/", file), 0);
+    lh_data_dir_close(open_ok("cs1"));
+    assert_int_equal(mode_of(""), 0750);
+    assert_int_equal(mode_of("IDENTITY"), 0640);
+    assert_int_equal(mode_of("chunks"), 0750);
+    (void)umask(before);
+}
+
 static void another_servers_directory_is_refused(void **state)
 {
     (void)state;
@@ -330,6 +380,8 @@ int main(void)
         cmocka_unit_test_setup(a_new_directory_gets_a_random_name_and_keeps_it, setup),
         cmocka_unit_test_setup(every_opening_is_a_higher_incarnation, setup),
         cmocka_unit_test_setup(a_second_opener_is_refused_until_the_first_is_gone, setup),
+        cmocka_unit_test_setup(a_deleted_lock_lets_nobody_in, setup),
+        cmocka_unit_test_setup(what_is_in_it_is_not_for_everybody, setup),
         cmocka_unit_test_setup(another_servers_directory_is_refused, setup),
         cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
         cmocka_unit_test_setup(somebody_elses_directory_is_left_alone, setup),

@@ -153,7 +153,7 @@ static void *call_main(void *arg)
 
 static void *beat_main(void *arg)
 {
-    lh_loop_beat(((struct toy *)arg)->loop);
+    (void)lh_loop_beat(((struct toy *)arg)->loop, lh_seconds(100));
     return NULL;
 }
 
@@ -171,7 +171,7 @@ static void a_core_without_deadlines_beats_when_it_is_asked_to(void **state)
     toy_begin(&toy, answer_at_once, NULL);
     for (int i = 0; i < 3; i++) {
         uint64_t before = lh_loop_beats(toy.loop);
-        lh_loop_beat(toy.loop);
+        assert_true(lh_loop_beat(toy.loop, lh_seconds(100)));
         await_beats_after(&toy, before);
     }
     toy_end(&toy);
@@ -199,6 +199,77 @@ static void a_core_that_hangs_has_no_beats(void **state)
     assert_true(lh_loop_goes_on(toy.loop, lh_seconds(10)));
     pthread_join(call, NULL);
     pthread_join(beat, NULL);
+    toy_end(&toy);
+}
+
+static void hang_on_complete(void *arg, void *call, int error)
+{
+    (void)arg;
+    (void)call;
+    (void)error;
+    sem_post(&hanging);
+    sem_wait(&released);
+}
+
+static void a_loop_whose_callback_hangs_has_no_beats(void **state)
+{
+    const struct lh_loop_config settings = {.on_complete = hang_on_complete};
+    struct toy toy = {0};
+    pthread_t call;
+
+    (void)state;
+    sem_init(&hanging, 0, 0);
+    sem_init(&released, 0, 0);
+    toy_begin(&toy, answer_at_once, &settings);
+    pthread_create(&call, NULL, call_main, &toy);
+    sem_wait(&hanging);
+    uint64_t before = lh_loop_beats(toy.loop);
+    assert_true(lh_loop_beat(toy.loop, lh_seconds(100))); /* the core can be stepped */
+    usleep(50000);                                        /* for the timer's thread to be wrong */
+    assert_int_equal(lh_loop_beats(toy.loop), before);
+
+    sem_post(&released);
+    await_beats_after(&toy, before);
+    pthread_join(call, NULL);
+    toy_end(&toy);
+}
+
+static void persist_in_calls(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_CALL)
+        lh_fx_persist(fx, toy->next_ticket++);
+    if (in->kind == LH_IN_STOP)
+        lh_fx_stopped(fx, LH_OK);
+}
+
+static void hang_in_persist(void *store, uint64_t ticket, struct lh_change *changes, size_t count)
+{
+    (void)store;
+    (void)ticket;
+    lh_changes_free(changes, count);
+    sem_post(&hanging);
+    sem_wait(&released);
+}
+
+static void a_disk_that_hangs_stops_no_beats(void **state)
+{
+    const struct lh_loop_config settings = {.persist = hang_in_persist};
+    struct toy toy = {0};
+    pthread_t call;
+
+    (void)state;
+    sem_init(&hanging, 0, 0);
+    sem_init(&released, 0, 0);
+    toy_begin(&toy, persist_in_calls, &settings);
+    pthread_create(&call, NULL, call_main, &toy);
+    sem_wait(&hanging);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = lh_loop_beats(toy.loop);
+        assert_true(lh_loop_beat(toy.loop, lh_seconds(100)));
+        await_beats_after(&toy, before);
+    }
+    sem_post(&released);
+    pthread_join(call, NULL);
     toy_end(&toy);
 }
 
@@ -1049,6 +1120,8 @@ int main(void)
         cmocka_unit_test(after_stopped_calls_are_refused),
         cmocka_unit_test(a_core_without_deadlines_beats_when_it_is_asked_to),
         cmocka_unit_test(a_core_that_hangs_has_no_beats),
+        cmocka_unit_test(a_loop_whose_callback_hangs_has_no_beats),
+        cmocka_unit_test(a_disk_that_hangs_stops_no_beats),
         cmocka_unit_test(completions_of_several_threads_keep_the_core_s_order),
         cmocka_unit_test(the_timer_follows_an_earlier_deadline),
         cmocka_unit_test(commits_are_handed_over_in_order_and_may_complete_within),

@@ -68,12 +68,25 @@ static void a_histogram_counts_upwards(void **state)
 /* ---- Over HTTP. */
 
 struct server {
-    bool ready;
+    bool ready, silent, hangs;
 };
+
+static bool live(void *arg, char *why, size_t why_size)
+{
+    const struct server *s = arg;
+
+    (void)snprintf(why, why_size, "the loop has stood still");
+    return !s->silent;
+}
+
+static bool goes_on(void *arg)
+{
+    return !((const struct server *)arg)->hangs;
+}
 
 static void metrics(void *arg, struct lh_metrics *out)
 {
-    (void)arg;
+    assert_false(((const struct server *)arg)->hangs);
     lh_metrics_single(out, "leasehold_test", LH_METRIC_GAUGE, "A test.", 7);
 }
 
@@ -81,6 +94,7 @@ static bool ready(void *arg, char *why, size_t why_size)
 {
     const struct server *s = arg;
 
+    assert_false(s->hangs);
     (void)snprintf(why, why_size, "no session with the master");
     return s->ready;
 }
@@ -118,8 +132,12 @@ static void ask(int port, const char *request, char *answer, size_t size)
 static void an_operator_asks(void **state)
 {
     struct server s = {.ready = true};
-    const struct lh_observe_config config = {
-        .listen = "127.0.0.1:0", .metrics = metrics, .ready = ready, .arg = &s};
+    const struct lh_observe_config config = {.listen = "127.0.0.1:0",
+        .live = live,
+        .goes_on = goes_on,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = &s};
     struct lh_observe *o;
     char why[256], answer[65536];
 
@@ -139,6 +157,15 @@ static void an_operator_asks(void **state)
     assert_non_null(strstr(answer, "no session with the master\n"));
     ask(port, GET("/healthz"), answer, sizeof answer);
     assert_non_null(strstr(answer, "HTTP/1.1 200"));
+    s.silent = true;
+    ask(port, GET("/healthz"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
+    assert_non_null(strstr(answer, "the loop has stood still\n"));
+    s.hangs = s.ready = true; /* and would not return */
+    ask(port, GET("/readyz"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
+    ask(port, GET("/metrics"), answer, sizeof answer);
+    assert_non_null(strstr(answer, "HTTP/1.1 503"));
     ask(port, GET("/secret"), answer, sizeof answer);
     assert_non_null(strstr(answer, "HTTP/1.1 404"));
     ask(port,
@@ -154,8 +181,12 @@ static void one_address_leaves_connections_to_others(void **state)
 {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     struct server s = {.ready = true};
-    const struct lh_observe_config config = {
-        .listen = "127.0.0.1:0", .metrics = metrics, .ready = ready, .arg = &s};
+    const struct lh_observe_config config = {.listen = "127.0.0.1:0",
+        .live = live,
+        .goes_on = goes_on,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = &s};
     struct lh_observe *o;
     char why[256], answer[4096];
     int many[LH_OBSERVE_CONNECTIONS_MAX];
@@ -180,7 +211,8 @@ static void one_address_leaves_connections_to_others(void **state)
 static void an_address_must_be_one_and_free(void **state)
 {
     struct server s = {.ready = true};
-    struct lh_observe_config config = {.metrics = metrics, .ready = ready, .arg = &s};
+    struct lh_observe_config config = {
+        .live = live, .goes_on = goes_on, .metrics = metrics, .ready = ready, .arg = &s};
     struct lh_observe *first, *second;
     char why[256], listen[32];
 
