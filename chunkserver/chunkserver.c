@@ -272,7 +272,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         on_stop(cs);
         break;
     case LH_IN_PERSISTED:
-        if (in->error != LH_OK)
+        if (in->error != LH_OK && !lh_cs_session_is_failing(cs->session)) /* that was said */
             lh_fx_log(fx, LH_ERROR, "what was learnt could not be kept in the data directory: %s",
                 lh_error_text(in->error));
         break;

@@ -314,6 +314,39 @@ static int cannot_open(struct lh_files *files, uint64_t id, int system_errno)
     return error;
 }
 
+/* For reading, where writing is refused (REC-8). -1: errno is of the attempt to open for writing. */
+static int open_to_read(struct lh_files *files, uint64_t id)
+{
+    int refused = errno;
+    int fd = refused == ENOENT || refused == EIO ? -1 : lh_files_open_name(files, id, O_RDONLY);
+
+    errno = refused;
+    return fd;
+}
+
+int lh_files_make_writable(struct lh_files *files, struct lh_disk_file *file)
+{
+    const struct entry *e = (const struct entry *)file;
+
+    pthread_mutex_lock(&files->lock);
+    bool writable = !file->read_only;
+    pthread_mutex_unlock(&files->lock);
+    if (writable)
+        return LH_OK;
+    int fd = lh_files_open_name(files, e->id, O_RDWR);
+    if (fd < 0)
+        return lh_error_from_errno(errno);
+    /* It takes the place of the one that others read by meanwhile. */
+    int replaced = dup3(fd, file->fd, O_CLOEXEC), error = errno;
+    close(fd);
+    if (replaced < 0)
+        return lh_error_from_errno(error);
+    pthread_mutex_lock(&files->lock);
+    file->read_only = false;
+    pthread_mutex_unlock(&files->lock);
+    return LH_OK;
+}
+
 int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file)
 {
     struct entry *superfluous = NULL;
@@ -325,6 +358,9 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
     } else {
         pthread_mutex_unlock(&files->lock);
         int fd = lh_files_open_name(files, id, O_RDWR);
+        bool read_only = fd < 0;
+        if (read_only)
+            fd = open_to_read(files, id);
         if (fd < 0)
             return cannot_open(files, id, errno);
         if (!is_sound(fd)) {
@@ -334,6 +370,7 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
             return LH_ERR_IO;
         }
         e = entry_of(id, fd);
+        e->file.read_only = read_only;
         pthread_mutex_lock(&files->lock);
         superfluous = enter(files, &e);
     }
