@@ -342,8 +342,8 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
     error = store(dir, &identity, why, why_size);
     if (error == LH_OK)
         dir->identity = identity;
-    /* REC-8: then this process has the incarnation of the one before, whose lock is free. A shortage
-     * says nothing of the disk (FAIL-6), and a new directory needs its identity. */
+    /* REC-8: then this process has the incarnation of the one before, whose lock is free. A
+     * shortage says nothing of the disk (FAIL-6), and a new directory needs its identity. */
     return stored && error != LH_ERR_SHORTAGE ? LH_OK : error;
 }
 

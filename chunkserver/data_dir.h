@@ -9,8 +9,8 @@
  *     chunks/    the chunk files, see runtime/disk.h
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes
- * ever speak under one incarnation, unless the disk cannot be written (REC-8, SES-1b). One thread at
- * a time. */
+ * ever speak under one incarnation, unless the disk cannot be written (REC-8, SES-1b). One thread
+ * at a time. */
 #pragma once
 
 #include "base/error.h"

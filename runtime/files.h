@@ -31,7 +31,7 @@ void lh_files_destroy(struct lh_files *files);
 LH_MUST_USE int lh_files_open(
     struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
 
-/* Before an open file is written to, cut or given room. What it may not be is tried again each time.
+/* Before an open file is written to, cut or given room. What is refused is tried again each time.
  * Errors: what lh_error_from_errno() says. */
 LH_MUST_USE int lh_files_make_writable(struct lh_files *files, struct lh_disk_file *file);
 

@@ -314,7 +314,7 @@ static int cannot_open(struct lh_files *files, uint64_t id, int system_errno)
     return error;
 }
 
-/* For reading, where writing is refused (REC-8). -1: errno is of the attempt to open for writing. */
+/* For reading, where writing is refused (REC-8). -1: `errno` is still why it is refused. */
 static int open_to_read(struct lh_files *files, uint64_t id)
 {
     int refused = errno;

@@ -196,9 +196,9 @@ static void measure(struct lh_cs_host *cs, const struct lh_cs_operation *o)
         lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(o->began, cs->now));
 }
 
-/* What a disk may answer, as the rest of the core knows it. Whatever else a system says (it has many
- * numbers, and each file system its own) is IO: it concerns this server's disk alone, and must not
- * be taken for a verdict on what a client asked for. */
+/* What a disk may answer, as the rest of the core knows it. Whatever else a system says (it has
+ * many numbers, and each file system its own) is IO: it concerns this server's disk alone, and must
+ * not be taken for a verdict on what a client asked for. */
 static int of_the_disk(int error)
 {
     switch (error) {

@@ -1,4 +1,4 @@
-/* Registration of chunkservers: who may, what it replaces, and its answer (SES-1, SES-1b, SES-5). */
+/* Registration of chunkservers: who may, what it replaces, its answer (SES-1, SES-1b, SES-5). */
 #include "master/grants/grants.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"

@@ -1,6 +1,6 @@
-/* What a disk refuses. No error of it is a verdict on a client's call: a table of every error, every
- * operation that such a call leads to, and the servers' roles. And who cannot write can be read
- * (REC-8), also after a start (SES-1b). */
+/* What a disk refuses. No error of it is a verdict on a client's call: a table of every error,
+ * every operation that such a call leads to, and the servers' roles. And who cannot write can be
+ * read (REC-8), also after a start (SES-1b). */
 #include "tests/core/chunkserver/chunkserver_story.h"
 
 static const int errors[] = {
