@@ -62,6 +62,7 @@ int lh_error_from_errno(int system_errno)
         return LH_ERR_ALREADY_EXISTS;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG: /* a limit on the size of files: this one has no more room */
         return LH_ERR_DISK_FULL;
     case EIO:
         return LH_ERR_IO;

@@ -54,9 +54,7 @@ static void lost(struct lh_cs_replica *r, int error)
 {
     if (lh_cs_primary_of(r) != NULL) {
         LH_MARK("replica-lost-of-primary");
-        /* To clients CORRUPT says that what they sent is. */
-        lh_cs_primary_abandon(
-            lh_cs_primary_of(r), error == LH_ERR_CORRUPT ? LH_ERR_NO_REPLICA : error);
+        lh_cs_primary_abandon(lh_cs_primary_of(r), error);
     }
     lh_cs_serving_lost(r, error);
 }
@@ -276,7 +274,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         on_stop(cs);
         break;
     case LH_IN_PERSISTED:
-        if (in->error != LH_OK)
+        if (in->error != LH_OK && !lh_cs_session_is_failing(cs->session)) /* that was said */
             lh_fx_log(fx, LH_ERROR, "what was learnt could not be kept in the data directory: %s",
                 lh_error_text(in->error));
         break;

@@ -1,5 +1,8 @@
 /* Whose data directory this is; see data_dir.h.
  *
+ * A disk that cannot be written keeps nobody from reading what is on it (REC-8): then the stored
+ * identity stands, and what is to be written is tried again with the next change.
+ *
  * IDENTITY is only ever replaced whole (written beside it, synced, the two exchange their names,
  * the directory is synced), so a crash leaves the old one or the new one. Both files stay there,
  * and open: a full disk, or a process without descriptors, keeps nothing from being written. */
@@ -34,6 +37,7 @@ struct lh_data_dir {
     int fd;                    /* the directory */
     int lock_fd;               /* LOCK, locked as the directory itself */
     int identity_fd, spare_fd; /* IDENTITY, and what is written next; -1: not there yet */
+    bool unwritten;            /* the last attempt failed */
     struct lh_identity identity;
 };
 
@@ -124,7 +128,7 @@ size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t 
         identity->scrub[0] != '\0' ? identity->scrub : "-");
 }
 
-static int store(
+static int write_identity(
     struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
 {
     char text[LH_IDENTITY_BYTES_MAX];
@@ -138,9 +142,26 @@ static int store(
         return fail_errno("write " IDENTITY_TEMP " in", dir->path, why, why_size);
     if (!put_in_place(dir))
         return fail_errno("replace " IDENTITY_NAME " in", dir->path, why, why_size);
-    dir->identity = *identity;
     keep_room(dir, text, size);
     return LH_OK;
+}
+
+static int store(
+    struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
+{
+    int error = write_identity(dir, identity, why, why_size);
+
+    dir->unwritten = error != LH_OK;
+    return error;
+}
+
+/* What has changed of it counts from now on, and is written with the next change if it cannot be
+ * written now. */
+static int change(
+    struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
+{
+    dir->identity = *identity;
+    return store(dir, identity, why, why_size);
 }
 
 static bool text_is_position(const char *text)
@@ -201,13 +222,21 @@ int lh_identity_parse(
 /* NOT_FOUND, without a sentence, when there is no IDENTITY. */
 static int load(struct lh_data_dir *dir, struct lh_identity *identity, char *why, size_t why_size)
 {
-    dir->identity_fd = openat(dir->fd, IDENTITY_NAME, O_RDWR | O_CLOEXEC);
-    if (dir->identity_fd < 0 && errno == ENOENT)
-        return LH_ERR_NOT_FOUND;
-    if (dir->identity_fd < 0)
-        return fail_errno("open " IDENTITY_NAME " in", dir->path, why, why_size);
     char text[LH_IDENTITY_BYTES_MAX];
-    ssize_t n = pread(dir->identity_fd, text, sizeof text - 1, 0);
+    int fd = openat(dir->fd, IDENTITY_NAME, O_RDWR | O_CLOEXEC);
+
+    dir->identity_fd = fd;
+    if (fd < 0)
+        fd = openat(dir->fd, IDENTITY_NAME, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return LH_ERR_NOT_FOUND;
+    if (fd < 0)
+        return fail_errno("open " IDENTITY_NAME " in", dir->path, why, why_size);
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    int saved = errno;
+    if (dir->identity_fd < 0)
+        (void)close(fd);
+    errno = saved;
     if (n < 0)
         return fail_errno("read " IDENTITY_NAME " in", dir->path, why, why_size);
     text[n] = '\0';
@@ -267,6 +296,10 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
     if (lh_directory_lock(dir->fd) != LH_OK)
         return in_use(dir, why, why_size);
     dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
+    int saved = errno;
+    if (dir->lock_fd < 0)
+        dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDONLY | O_CLOEXEC);
+    errno = saved;
     if (dir->lock_fd < 0)
         return fail_errno("create " LOCK_NAME " in", dir->path, why, why_size);
     if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) != 0) {
@@ -282,6 +315,7 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
 {
     struct lh_identity identity = {0};
     int error = load(dir, &identity, why, why_size);
+    bool stored = error == LH_OK;
     if (error == LH_ERR_NOT_FOUND) {
         if (has_chunks(dir))
             return lh_why(LH_ERR_WRONG_FORMAT, why, why_size,
@@ -303,8 +337,14 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
             "the data directory %s belongs to server %s, not to %s; check --data-dir and "
             "--server-id",
             dir->path, identity.server_id, server_id);
+    dir->identity = identity;
     identity.incarnation++;
-    return store(dir, &identity, why, why_size);
+    error = store(dir, &identity, why, why_size);
+    if (error == LH_OK)
+        dir->identity = identity;
+    /* REC-8: then this process has the incarnation of the one before, whose lock is free. A
+     * shortage says nothing of the disk (FAIL-6), and a new directory needs its identity. */
+    return stored && error != LH_ERR_SHORTAGE ? LH_OK : error;
 }
 
 int lh_data_dir_open(
@@ -321,6 +361,8 @@ int lh_data_dir_open(
     int error = open_locked(dir, why, why_size);
     if (error == LH_OK)
         error = identify(dir, server_id, why, why_size);
+    if (error == LH_OK && !dir->unwritten)
+        why[0] = '\0';
     if (error != LH_OK) {
         lh_data_dir_close(dir);
         return error;
@@ -332,6 +374,11 @@ int lh_data_dir_open(
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir)
 {
     return &dir->identity;
+}
+
+bool lh_data_dir_unwritten(const struct lh_data_dir *dir)
+{
+    return dir->unwritten;
 }
 
 int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size)
@@ -347,7 +394,7 @@ int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why,
         return lh_why(LH_ERR_MALFORMED, why, why_size, "the master sent no usable cluster id");
     struct lh_identity identity = dir->identity;
     (void)snprintf(identity.cluster_id, sizeof identity.cluster_id, "%s", cluster_id);
-    return store(dir, &identity, why, why_size);
+    return change(dir, &identity, why, why_size);
 }
 
 int lh_data_dir_note_master_term(
@@ -358,7 +405,7 @@ int lh_data_dir_note_master_term(
     if (master_term <= identity.master_term)
         return LH_OK;
     identity.master_term = master_term;
-    return store(dir, &identity, why, why_size);
+    return change(dir, &identity, why, why_size);
 }
 
 int lh_data_dir_note_scrub(
@@ -369,7 +416,7 @@ int lh_data_dir_note_scrub(
     if (!text_is_position(position))
         return lh_why(LH_ERR_MALFORMED, why, why_size, "'%s' is no position of a scrub", position);
     (void)snprintf(identity.scrub, sizeof identity.scrub, "%s", position);
-    return store(dir, &identity, why, why_size);
+    return change(dir, &identity, why, why_size);
 }
 
 uint64_t lh_data_dir_used(const struct lh_data_dir *dir)

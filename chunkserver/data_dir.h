@@ -9,11 +9,13 @@
  *     chunks/    the chunk files, see runtime/disk.h
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes
- * ever speak under one incarnation. One thread at a time. */
+ * ever speak under one incarnation, unless the disk cannot be written (REC-8, SES-1b). One thread
+ * at a time. */
 #pragma once
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +29,7 @@ struct lh_data_dir;
 struct lh_identity {
     char server_id[LH_IDENTITY_TEXT_MAX + 1];
     char cluster_id[LH_IDENTITY_TEXT_MAX + 1]; /* empty: never registered anywhere */
-    uint64_t incarnation;                      /* this process's; from 1 */
+    uint64_t incarnation;                      /* this process's, or of the one before; from 1 */
     uint64_t master_term;                      /* the highest seen (LEASE-7); 0: none */
     char scrub[LH_IDENTITY_TEXT_MAX + 1];      /* how far the scrub has come; empty: nowhere */
 };
@@ -44,7 +46,9 @@ size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
  * the operator gave this server, or NULL: the directory's own, and a random one for a new
  * directory. On failure `why` gets a sentence that names the directory and what to do, and nothing
- * changed.
+ * changed. A directory that has an identity is opened also if it cannot be written: then `why` says
+ * why not (it is empty otherwise), the incarnation is that of the process before, and
+ * lh_data_dir_unwritten().
  *   IN_USE            another process holds the directory
  *   WRONG_IDENTITY    the directory belongs to another server than `server_id`
  *   WRONG_FORMAT      written by a newer release, or not a chunkserver's directory
@@ -55,6 +59,10 @@ LH_MUST_USE int lh_data_dir_open(
 
 /* Never changes but through the functions below. */
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);
+
+/* Is the identity not on the disk as it should be, because the last attempt to write it failed? The
+ * next change writes all of it. */
+bool lh_data_dir_unwritten(const struct lh_data_dir *dir);
 
 /* Writes down the cluster that this server now belongs to, durably.
  *   WRONG_IDENTITY    it belongs to another one already

@@ -116,8 +116,9 @@ static void persist(void *arg, uint64_t ticket, struct lh_change *changes, size_
     int error = LH_OK;
     for (size_t i = 0; i < count && error == LH_OK; i++) {
         char why[512];
+        bool known = lh_data_dir_unwritten(node->dir);
         error = keep(node->dir, &changes[i], why, sizeof why);
-        if (error != LH_OK)
+        if (error != LH_OK && !(known && lh_data_dir_unwritten(node->dir)))
             lh_log(LH_ERROR, COMPONENT, "%s", why);
     }
     lh_changes_free(changes, count);
@@ -274,6 +275,7 @@ static int run(struct node *node)
         .cluster_id = identity->cluster_id,
         .master_term = identity->master_term,
         .incarnation = identity->incarnation,
+        .read_only = lh_data_dir_unwritten(node->dir),
         .process = draw_process(),
         .access = o->server.access,
         .capabilities = o->server.tls.files.ca_file != NULL,
@@ -351,6 +353,12 @@ static int open_and_run(struct lh_chunkserver_options *o, int argc, char **argv)
     int error = lh_data_dir_open(o->data_dir, o->server_id, &node.dir, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
+    if (lh_data_dir_unwritten(node.dir))
+        lh_log(LH_ERROR, COMPONENT,
+            "%s: what is on this disk is served to readers, and until it can be written this "
+            "server "
+            "gets no leases and no replicas",
+            why);
     int code = run(&node);
     lh_observe_stop(node.observe);
     lh_loop_destroy(node.loop);

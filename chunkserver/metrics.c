@@ -33,8 +33,10 @@ static void leases(const struct lh_chunkserver *cs, struct lh_metrics *out, stru
 
     GAUGE("in_session", "1 while its session with the master lives.",
         lh_chunkserver_in_session(cs, now));
-    GAUGE("failing", "1 while its disk does not answer (SES-6).",
+    GAUGE("failing", "1 while its disk does not answer, or cannot be written (SES-6).",
         lh_cs_session_is_failing(cs->session));
+    GAUGE("read_only", "1 while its disk cannot be written, but read (REC-8).",
+        lh_cs_session_is_read_only(cs->session));
     GAUGE("primaries", "Chunks that it is primary of.", figures.primaries);
     GAUGE("primaries_open", "Of these, chunks that take appends.", figures.open);
     COUNTER(registrations, "registrations", "Registrations sent.");
@@ -125,7 +127,9 @@ void lh_chunkserver_metrics(
 bool lh_chunkserver_ready(
     const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size)
 {
-    const char *because = cs->host.stopping || cs->host.stopped   ? "the server is stopping"
+    const char *because = cs->host.stopping || cs->host.stopped ? "the server is stopping"
+                          : lh_cs_session_is_read_only(cs->session)
+                              ? "the disk cannot be written; what is on it can be read"
                           : lh_cs_session_is_failing(cs->session) ? "the disk does not answer"
                           : lh_chunkserver_in_session(cs, now)
                               ? NULL

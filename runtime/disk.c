@@ -38,6 +38,10 @@ static bool prepare(struct lh_disk_io *io)
     io->error = lh_files_open(disk->files, io->file, changes(io), &io->open);
     if (io->error != LH_OK)
         return false;
+    if (changes(io) || io->op == LH_DISK_RESERVE)
+        io->error = lh_files_make_writable(disk->files, io->open);
+    if (io->error != LH_OK)
+        return false;
     if (io->op == LH_DISK_SYNC) {
         io->error = lh_files_sync_begin(disk->files, io->open, &io->covers);
         return io->error == LH_OK;

@@ -15,17 +15,20 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Fails with errno set. */
-static int open_directory(const char *dir)
+/* Fails with errno set. `*synced`: the directory itself is on the disk. It surely is if there were
+ * files in it (REC-8: they can be read where nothing can be synced). */
+static int open_directory(const char *dir, bool *synced)
 {
     int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (parent < 0)
         return -1;
     int fd = -1;
-    if (mkdirat(parent, "chunks", LH_DIRECTORY_MODE) == 0 || errno == EEXIST)
+    bool made = mkdirat(parent, "chunks", LH_DIRECTORY_MODE) == 0;
+    if (made || errno == EEXIST)
         fd = openat(parent, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && fsync(parent) != 0) {
+    *synced = fd >= 0 && fsync(parent) == 0;
+    if (made && !*synced) {
         int e = errno;
         close(fd);
         errno = e;
@@ -54,7 +57,8 @@ static void write_what_was_left(int directory)
 int lh_files_create(
     const char *dir, unsigned open_max, struct lh_files **out, char *why, size_t why_size)
 {
-    int fd = open_directory(dir);
+    bool synced;
+    int fd = open_directory(dir, &synced);
 
     if (fd < 0) {
         int error = lh_error_from_errno(errno);
@@ -64,6 +68,7 @@ int lh_files_create(
     struct lh_files *files = lh_alloc(sizeof *files);
     files->directory = fd;
     files->open_max = open_max;
+    files->sync_failed = !synced;
     pthread_mutex_init(&files->lock, NULL);
     lh_doubts_init(files);
     write_what_was_left(fd);

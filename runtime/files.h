@@ -14,6 +14,7 @@ struct lh_files;
 /* An open file, kept open from lh_files_open() until lh_files_put(). */
 struct lh_disk_file {
     int fd;
+    bool read_only; /* opened where nothing can be opened for writing (REC-8) */
 };
 
 /* Opens <dir>/chunks, making it if need be. What processes before this one left in the operating
@@ -30,6 +31,10 @@ void lh_files_destroy(struct lh_files *files);
  * given up first. `changes`: it is opened to be written to or cut. */
 LH_MUST_USE int lh_files_open(
     struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
+
+/* Before an open file is written to, cut or given room. What is refused is tried again each time.
+ * Errors: what lh_error_from_errno() says. */
+LH_MUST_USE int lh_files_make_writable(struct lh_files *files, struct lh_disk_file *file);
 
 /* Is it kept open? Then opening it once more needs nothing from the disk. */
 bool lh_files_is_open(struct lh_files *files, uint64_t id);

@@ -259,24 +259,36 @@ static void drop_pages(int fd)
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has failed.
- * On a file system that takes no change files can be read all the same. */
-static int open_existing(struct lh_files *files, uint64_t id, bool *failed)
+/* For reading, where writing is refused (REC-8). -1: `errno` is still why it is refused. */
+static int open_to_read(struct lh_files *files, const char *name)
+{
+    int refused = errno;
+    int fd = refused == ENOENT || refused == EIO ? -1 : open_name(files, name, O_RDONLY);
+
+    errno = refused;
+    return fd;
+}
+
+static int open_as(struct lh_files *files, const char *name, bool *read_only)
+{
+    int fd = open_name(files, name, O_RDWR);
+
+    *read_only = fd < 0;
+    return fd < 0 ? open_to_read(files, name) : fd;
+}
+
+/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has failed. */
+static int open_existing(struct lh_files *files, uint64_t id, bool *failed, bool *read_only)
 {
     char name[LH_FILE_NAME_SIZE];
-    int fd = lh_files_open_name(files, id, O_RDWR);
 
-    *failed = false;
-    if (fd < 0 && errno == EROFS)
-        fd = lh_files_open_name(files, id, O_RDONLY);
-    if (fd >= 0 || errno != ENOENT || (id & LH_NEW_FILE) != 0)
+    lh_files_name(id, name);
+    int fd = open_as(files, name, read_only);
+    *failed = fd < 0 && errno == ENOENT && (id & LH_NEW_FILE) == 0;
+    if (!*failed)
         return fd;
-    *failed = true;
     lh_files_failed_name(id, name);
-    fd = open_name(files, name, O_RDWR);
-    if (fd < 0 && errno == EROFS)
-        fd = open_name(files, name, O_RDONLY);
-    return fd;
+    return open_as(files, name, read_only);
 }
 
 /* FAIL-5, FAIL-5a. True: this process hears of it for the first time. */
@@ -295,6 +307,35 @@ static bool is_in_doubt(struct lh_files *files, uint64_t id, int fd, bool failed
     return first;
 }
 
+int lh_files_make_writable(struct lh_files *files, struct lh_disk_file *file)
+{
+    const struct entry *e = (const struct entry *)file;
+
+    pthread_mutex_lock(&files->lock);
+    bool writable = !file->read_only;
+    pthread_mutex_unlock(&files->lock);
+    if (writable)
+        return LH_OK;
+    bool failed, read_only;
+    int fd = open_existing(files, e->id, &failed, &read_only);
+    if (fd < 0)
+        return lh_error_from_errno(errno);
+    if (read_only) {
+        int refused = lh_error_from_errno(errno);
+        close(fd);
+        return refused;
+    }
+    /* It takes the place of the one that others read by meanwhile. */
+    int replaced = dup3(fd, file->fd, O_CLOEXEC), error = errno;
+    close(fd);
+    if (replaced < 0)
+        return lh_error_from_errno(error);
+    pthread_mutex_lock(&files->lock);
+    file->read_only = false;
+    pthread_mutex_unlock(&files->lock);
+    return LH_OK;
+}
+
 int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file)
 {
     struct entry *superfluous = NULL;
@@ -305,8 +346,8 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
         use(files, e);
     } else {
         pthread_mutex_unlock(&files->lock);
-        bool failed;
-        int fd = open_existing(files, id, &failed);
+        bool failed, read_only;
+        int fd = open_existing(files, id, &failed, &read_only);
         if (fd < 0)
             return lh_error_from_errno(errno);
         if (is_in_doubt(files, id, fd, failed)) {
@@ -315,6 +356,7 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
             return LH_ERR_UNSYNCED;
         }
         e = entry_of(id, fd);
+        e->file.read_only = read_only;
         pthread_mutex_lock(&files->lock);
         superfluous = enter(files, &e);
     }

@@ -200,11 +200,29 @@ static void measure(struct lh_cs_host *cs, const struct lh_cs_operation *o)
         lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(o->began, cs->now));
 }
 
+/* What a disk may answer, as the rest of the core knows it. Whatever else a system says (it has
+ * many numbers, and each file system its own) is IO: it concerns this server's disk alone, and must
+ * not be taken for a verdict on what a client asked for. */
+static int of_the_disk(int error)
+{
+    switch (error) {
+    case LH_OK:
+    case LH_ERR_SHORTAGE:
+    case LH_ERR_DISK_FULL:
+    case LH_ERR_NOT_FOUND:
+    case LH_ERR_ALREADY_EXISTS:
+    case LH_ERR_CANCELLED: /* ask_again() */
+        return error;
+    default:
+        return LH_ERR_IO;
+    }
+}
+
 void lh_cs_disk_done(struct lh_cs_logs *logs, struct lh_input *in)
 {
     struct lh_cs_disk *d = &logs->internal->disk;
     struct lh_cs_operation *o;
-    int error = in->error;
+    int error = of_the_disk(in->error);
 
     HASH_FIND(hh, d->operations, &in->ticket, sizeof in->ticket, o);
     if (o == NULL)

@@ -92,13 +92,19 @@ size_t lh_cs_primary_full_members(const struct lh_cs_primary *p)
     return full;
 }
 
+/* What ends a primary its clients have not done: they ask the master, and go on elsewhere. */
+static int to_clients(int error)
+{
+    return lh_error_advice(error) == LH_GIVE_UP ? LH_ERR_NO_REPLICA : error;
+}
+
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
 {
     struct lh_cs_primaries *room = p->room;
     struct lh_cs_replica *r = p->replica;
     struct lh_cs_host *cs = r->cs;
 
-    lh_cs_lane_end_all(p, error, NULL);
+    lh_cs_lane_end_all(p, to_clients(error), NULL);
     for (size_t i = 0; i < p->member_count; i++)
         lh_cs_member_deinit(&p->members[i]);
     free(p->members);

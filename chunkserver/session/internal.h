@@ -16,6 +16,7 @@ struct lh_cs_session {
         uint64_t pieces;      /* sent */
         uint64_t next;        /* replicas from this number on were not shown yet */
         uint64_t first, last; /* stamps of its pieces */
+        uint64_t challenge;   /* that it shows (SES-1b); 0: none */
     } registration;
     uint64_t last_stamp; /* of the last answer received (SES-4) */
     uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
@@ -31,7 +32,9 @@ struct lh_cs_session {
     struct {          /* probe.c */
         bool failing; /* SES-6: every lease was given up */
         bool probing;
-        bool failed; /* with an error; not `probing` any more */
+        bool failed;   /* with an error; not `probing` any more */
+        bool readable; /* ... and then gave what was asked for (REC-8) */
+        int error;     /* that it failed with */
         bool created;
     } disk;
     struct lh_cs_active active;
@@ -47,11 +50,14 @@ void lh_cs_commands_message(struct lh_cs_session *s, const Leasehold__SessionRep
 void lh_cs_probe(struct lh_cs_session *s);
 /* What is under way tells as much as a probe, and earlier. */
 bool lh_cs_disk_fails(const struct lh_cs_session *s);
+/* Of one that fails: does it refuse to write, and can be read (REC-8)? */
+bool lh_cs_disk_is_read_only(const struct lh_cs_session *s);
 
 /* ---- registration.c */
 
-/* A new registration, on a new link: sends its first piece. */
-void lh_cs_registration_begin(struct lh_cs_session *s);
+/* A new registration: sends its first piece. `challenge`: what came with the refusal of the one
+ * before on this link (SES-1b); 0, on a new link. */
+void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge);
 /* The piece before is written: sends the next one, if there is one. */
 void lh_cs_registration_go_on(struct lh_cs_session *s);
 /* Was this stamp a piece's? */

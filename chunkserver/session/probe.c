@@ -1,4 +1,4 @@
-/* Does the disk answer (SES-6)? */
+/* Does the disk answer, and can it be written (SES-6, REC-8)? */
 #include "chunkserver/session/internal.h"
 
 #include <string.h>
@@ -46,12 +46,39 @@ bool lh_cs_disk_fails(const struct lh_cs_session *s)
     return s->disk.failed || lh_cs_disk_stands_still(s->logs, limit);
 }
 
+bool lh_cs_disk_is_read_only(const struct lh_cs_session *s)
+{
+    struct lh_duration limit = lh_duration_max(s->heartbeat, s->cs->config.disk_stall);
+
+    return s->disk.failed && s->disk.readable && !lh_cs_disk_stands_still(s->logs, limit);
+}
+
+/* What the read said that followed the failure. That there is nothing to read is an answer, too. */
+static void failed(struct lh_cs_session *s, bool readable)
+{
+    if (!s->disk.failing && readable)
+        lh_fx_log(s->cs->fx, LH_ERROR, "the disk cannot be written, and can be read: %s",
+            lh_error_text(s->disk.error));
+    else if (!s->disk.failing)
+        lh_fx_log(s->cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(s->disk.error));
+    if (readable)
+        LH_MARK("disk-read-only");
+    s->disk.probing = false; /* the next heartbeat reports it and tries again */
+    s->disk.created = false; /* it may have been set aside (FAIL-5a) */
+    s->disk.failed = true;
+    s->disk.readable = readable;
+}
+
 static void probed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_session *s = t->owner;
     struct lh_cs_host *cs = s->cs;
 
     (void)bytes;
+    if (t->op == LH_DISK_READ) {
+        failed(s, error == LH_OK || error == LH_ERR_NOT_FOUND);
+        return;
+    }
     if (t->op == LH_DISK_CREATE && (error == LH_OK || error == LH_ERR_ALREADY_EXISTS)) {
         s->disk.created = true;
         probe_write(s);
@@ -59,18 +86,15 @@ static void probed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes
     }
     /* A full disk answers: chunks that have their space go on. */
     if (error != LH_OK && error != LH_ERR_DISK_FULL) {
-        if (!s->disk.failing)
-            lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
-        s->disk.probing = false; /* the next heartbeat reports it and tries again */
-        s->disk.created = false; /* it may have been set aside (FAIL-5a) */
-        s->disk.failed = true;
+        s->disk.error = error;
+        ask(s, &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = PROBE_BYTES});
         return;
     }
     if (t->op == LH_DISK_WRITE && error == LH_OK) {
         ask(s, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
         return;
     }
-    s->disk.probing = s->disk.failed = false;
+    s->disk.probing = s->disk.failed = s->disk.readable = false;
     if (s->disk.failing && !lh_cs_disk_fails(s)) {
         LH_MARK("disk-answers-again");
         s->disk.failing = false;

@@ -45,6 +45,16 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
     m->cluster_id = s->cluster_id;
     m->master_term_seen = cs->master.master_term;
+    m->challenge = s->registration.challenge;
+    m->read_only = s->disk.failing && lh_cs_disk_is_read_only(s);
+}
+
+/* SES-1b: the process before may have used any number of this incarnation. */
+static uint64_t number_of(const struct lh_cs_session *s)
+{
+    bool numbered = !s->cs->config.read_only || LH_PLANTED("numbers-of-a-stored-incarnation");
+
+    return numbered ? s->registration.number : 0;
 }
 
 static void send_piece(struct lh_cs_session *s)
@@ -76,7 +86,7 @@ static void send_piece(struct lh_cs_session *s)
     }
     if (s->registration.pieces == 0)
         fill_head(s, &piece);
-    piece.registration = s->registration.number;
+    piece.registration = number_of(s);
     piece.piece = s->registration.pieces++;
     piece.more = r != NULL;
     piece.stamp = s->registration.last = cs->now.ns;
@@ -93,9 +103,10 @@ static void send_piece(struct lh_cs_session *s)
     s->retry_at = lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.register_timeout_ms));
 }
 
-void lh_cs_registration_begin(struct lh_cs_session *s)
+void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge)
 {
     s->registration.number++;
+    s->registration.challenge = challenge;
     s->cs->counts.registrations++;
     s->registration.pieces = 0;
     s->registration.first = s->cs->now.ns;

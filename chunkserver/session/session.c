@@ -24,7 +24,7 @@ static void session_connect(struct lh_cs_session *s)
 
     cs->master.link = l->id;
     cs->master.state = LH_CS_SESSION_REGISTERING;
-    lh_cs_registration_begin(s);
+    lh_cs_registration_begin(s, 0);
     lh_cs_probe(s);
 }
 
@@ -188,6 +188,14 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         return;
     char why[768];
     int error = check_answer(s, m, why, sizeof why);
+    /* SES-1b; once on a stream, or two processes with one data directory challenge each other for
+     * ever. */
+    if (error == LH_ERR_STALE_REGISTRATION && m->challenge != 0 && s->registration.challenge == 0) {
+        LH_MARK("registration-challenge-answered");
+        lh_cs_registration_begin(s, m->challenge);
+        session_set_timer(s);
+        return;
+    }
     if (error != LH_OK) {
         refused(s, error, why);
         return;
@@ -250,10 +258,15 @@ static void heartbeat(struct lh_cs_session *s)
 
     if (!s->disk.failing && lh_cs_disk_fails(s) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
         s->disk.failing = true;
-        lh_fx_log(cs->fx, LH_ERROR,
-            "the disk has not answered well for %" PRIu64 " ms: giving up every "
-            "lease (SES-6)",
-            lh_duration_ms(lh_cs_disk_silence(s->logs)));
+        if (lh_cs_disk_is_read_only(s))
+            lh_fx_log(cs->fx, LH_ERROR,
+                "the disk cannot be written: giving up every lease; what it has is served to "
+                "readers (REC-8)");
+        else
+            lh_fx_log(cs->fx, LH_ERROR,
+                "the disk has not answered well for %" PRIu64 " ms: giving up every "
+                "lease (SES-6)",
+                lh_duration_ms(lh_cs_disk_silence(s->logs)));
         lh_cs_primaries_abandon(s->primaries, LH_ERR_IO);
     }
     lh_cs_probe(s);
@@ -266,6 +279,7 @@ static void heartbeat(struct lh_cs_session *s)
     hb.free_bytes = lh_cs_logs_free_bytes(s->logs);
     hb.replicas = s->logs->replicas.count;
     hb.failing = s->disk.failing;
+    hb.read_only = s->disk.failing && lh_cs_disk_is_read_only(s);
     hb.leases = &sum;
     hb.batches_ordered = cs->counts.batches_ordered;
     hb.bytes_ordered = cs->counts.bytes_ordered;
@@ -288,6 +302,11 @@ void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept)
 bool lh_cs_session_is_failing(const struct lh_cs_session *s)
 {
     return s->disk.failing;
+}
+
+bool lh_cs_session_is_read_only(const struct lh_cs_session *s)
+{
+    return s->disk.failing && lh_cs_disk_is_read_only(s);
 }
 
 bool lh_cs_session_farewell(struct lh_cs_session *s)
@@ -409,6 +428,7 @@ struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_l
     s->backoff = s->cs->config.reconnect_min;
     s->cs->master.master_term = s->cs->config.master_term;
     s->timer.fire = out_of_time;
+    s->disk.failing = s->disk.failed = s->disk.readable = s->cs->config.read_only;
     lh_cs_active_init(s);
     return s;
 }

@@ -21,3 +21,5 @@ bool lh_cs_session_farewell(struct lh_cs_session *s);
 void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept);
 /* The disk does not answer, and every lease was given up (SES-6). */
 bool lh_cs_session_is_failing(const struct lh_cs_session *s);
+/* Of one that is failing: what it has can be read (REC-8). */
+bool lh_cs_session_is_read_only(const struct lh_cs_session *s);

@@ -111,6 +111,7 @@ json_t *lh_json_server(const struct lh_server_info *s)
         "session_left_ms", number(s->session_left_ms), "capacity_bytes", number(s->capacity_bytes),
         "free_bytes", number(s->free_bytes), "replicas", number(s->replicas), "primaries",
         number(s->primaries));
+    (void)json_object_set_new(json, "read_only", json_boolean(s->read_only));
     (void)json_object_set_new(json, "used_bytes", number(used(s)));
     (void)json_object_set_new(json, "state", lh_json_text(lh_command_server_state(s)));
     (void)json_object_set_new(json, "admin", lh_json_text(lh_command_server_admin(s->admin)));

@@ -142,6 +142,8 @@ const char *lh_command_server_state(const struct lh_server_info *s)
 {
     if (!s->live)
         return "away";
+    if (s->read_only)
+        return "disk read-only";
     if (s->failing)
         return "disk failing";
     return s->reachable ? "live" : "unreachable";

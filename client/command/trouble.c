@@ -81,6 +81,11 @@ static void beside_of(const struct listener *to, const struct lh_server_info *s)
             "%s has been away for %s, longer than the grace period: what it has is copied "
             "elsewhere",
             s->server_id, lh_command_duration(away, s->away_ms));
+    else if (s->read_only)
+        say(to,
+            "%s: its disk cannot be written; what it has can be read, and it gets no leases and no "
+            "replicas",
+            s->server_id);
     else if (s->failing)
         say(to, "%s: its disk does not answer; it gets no leases and no replicas", s->server_id);
     else if (!s->reachable)

@@ -181,11 +181,31 @@ static void writer_stored(void *owner, const Leasehold__Stored *s)
     send_batches(a);
 }
 
+/* What a chunkserver can say of what was asked of it. All else is about itself, or about the way to
+ * it: its disk, its machine, what lies between. Then the master is asked, and the file goes on
+ * elsewhere, for as long as the caller waits. */
+static bool is_verdict(int error)
+{
+    switch (error) {
+    case LH_ERR_INVALID_ARGUMENT:
+    case LH_ERR_MALFORMED:
+    case LH_ERR_TOO_LARGE:
+    case LH_ERR_CORRUPT:
+    case LH_ERR_OUT_OF_SEQUENCE:
+    case LH_ERR_PERMISSION:
+    case LH_ERR_STALE_TOKEN:
+    case LH_ERR_UNIMPLEMENTED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void writer_refused(void *owner, int error, const char *text)
 {
     struct lh_client_appender *a = owner;
 
-    if (lh_error_advice(error) == LH_GIVE_UP) {
+    if (is_verdict(error)) {
         lh_client_appender_fail(a, error, a->address, text);
         return;
     }

@@ -433,6 +433,7 @@ struct lh_server_info {
     /* What its process has ordered as primary, as of its last heartbeat, which came so long ago. */
     uint64_t batches_ordered, bytes_ordered, ordered_ago_ms;
     bool ordered_unreported; /* none of that process has come to this master: these are 0 */
+    bool read_only;          /* `failing`: the disk refuses to write, and can be read */
 };
 
 /* The repair of the whole cluster. */

@@ -90,6 +90,7 @@ static void copy_server(struct lh_server_info *to, const Leasehold__ServerInfo *
         .bytes_ordered = from->bytes_ordered,
         .ordered_ago_ms = from->ordered_ago_ms,
         .ordered_unreported = from->ordered_unreported,
+        .read_only = from->read_only,
     };
 }
 

@@ -40,7 +40,8 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     lh_m_say(out,
         "Of the %u chunkservers that are alive %u are its members already, %u have no room for "
         "%" PRIu64
-        " bytes, %u are being drained, %u have a disk that does not answer; %u are away.",
+        " bytes, %u are being drained, %u have a disk that does not answer or cannot be written; "
+        "%u are away.",
         live, members, full, bytes, drained, failing, away);
 }
 
@@ -65,9 +66,11 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
         lh_m_how_long(lh_m_grace_left(m, s), left);
         if (s->room.failing)
             lh_m_say(out,
-                "%s has a disk that does not answer; if that stays so, its replica is copied "
-                "elsewhere in %s.",
-                s->id, left);
+                "%s has a disk that %s; if that stays so, its replica is copied elsewhere in %s.",
+                s->id,
+                s->room.read_only ? "cannot be written (what it has can be read)"
+                                  : "does not answer",
+                left);
         else if (lh_m_live(m, s))
             lh_m_say(out, "%s has registered, and what it has is being looked at.", s->id);
         else
@@ -78,7 +81,9 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
         break;
     case LH_M_GONE:
         lh_m_say(out, "%s is gone: %s for longer than the grace period.", s->id,
-            s->room.failing ? "its disk has not answered" : "it has been away");
+            s->room.read_only ? "its disk could not be written (what it has can be read)"
+            : s->room.failing ? "its disk has not answered"
+                              : "it has been away");
         break;
     case LH_M_LOST:
         lh_m_say(out, "%s has lost its replica: it is of no use until it is copied anew.", s->id);
@@ -132,7 +137,7 @@ static void say_copies(
 
 void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
-    uint32_t good = 0, counted = 0;
+    uint32_t good = 0, counted = 0, sources = 0;
     char names[LH_TEXT_BYTES] = "";
     struct lh_m_server *chosen[1];
     const struct lh_m_extra *e;
@@ -142,6 +147,7 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
     for (uint32_t i = 0; i < c->member_count; i++) {
         enum lh_m_health health = lh_m_member_health(m, c, &c->members[i]);
         good += health == LH_M_GOOD;
+        sources += lh_m_is_source(m, c, &c->members[i]);
         counted += health == LH_M_GOOD || health == LH_M_AWAY;
         if (health == LH_M_GOOD)
             lh_m_add_name(names, sizeof names, lh_m_server_of(m, &c->members[i])->id);
@@ -151,11 +157,12 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
     for (uint32_t i = 0; i < c->member_count; i++)
         say_member(m, out, c, &c->members[i]);
     say_copies(m, out, c);
-    if (good == 0)
+    if (good == 0 && sources == 0)
         lh_m_say(out, "None of its replicas can be read now.");
     if (counted < c->file->replication && c->motion->repair.copy_count == 0) {
         uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
-        if (good > 0 && lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
+        if (good + sources > 0 &&
+            lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
             lh_m_say(out,
                 "It is under repair: another replica will be copied to a chunkserver such as "
                 "%s when its turn comes%s.",
@@ -164,7 +171,8 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
                                                                          : " and it has a primary");
         } else {
             lh_m_say(out, "It is degraded, and there is %s.",
-                good == 0 ? "no good replica to copy from" : "no chunkserver to copy it to");
+                good + sources == 0 ? "no good replica to copy from"
+                                    : "no chunkserver to copy it to");
             lh_m_say_servers(m, out, bytes, c);
         }
     }

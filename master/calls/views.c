@@ -61,6 +61,7 @@ void lh_m_server_view(
     info->incarnation = s->incarnation;
     info->live = lh_m_live(m, s);
     info->failing = s->room.failing;
+    info->read_only = s->room.read_only;
     info->reachable = lh_m_reachable(m, s);
     if (info->live)
         info->session_left_ms = lh_duration_ms(

@@ -44,8 +44,9 @@ bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
 {
     struct lh_instant since =
         s->session.lessee.session == 0 ? s->session.away_since : s->room.failing_since;
+    bool silent = s->session.lessee.session == 0 || (s->room.failing && !s->room.read_only);
 
-    return (s->session.lessee.session == 0 || s->room.failing) && !within_grace(m, since) &&
+    return silent && !within_grace(m, since) &&
            s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
 }
 
@@ -64,6 +65,16 @@ const char *lh_m_health_text(enum lh_m_health health)
     return texts[health];
 }
 
+/* REC-8: can its server not write, but give what it has shown? */
+static bool is_read_only(const struct lh_master *m, const struct lh_m_member *member)
+{
+    const struct lh_m_server *s = lh_m_server_of(m, member);
+
+    return s->room.read_only && !member->joining && !member->lost && !member->stale &&
+           s->session.lessee.session != 0 && lh_m_live(m, s) && heard_out(s) &&
+           member->seen == lh_m_session_of(s);
+}
+
 bool lh_m_is_source(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
 {
@@ -73,7 +84,8 @@ bool lh_m_is_source(
         return true;
     if (health == LH_M_LOST)
         return c->sealed && lh_m_is_kept(m, member);
-    return health == LH_M_GOOD && (!c->sealed || member->sealed || member->kept);
+    return (health == LH_M_GOOD || is_read_only(m, member)) &&
+           (!c->sealed || member->sealed || member->kept);
 }
 
 bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member)
@@ -81,6 +93,26 @@ bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member)
     const struct lh_m_server *s = lh_m_server_of(m, member);
 
     return member->kept && lh_m_live(m, s) && member->seen == lh_m_session_of(s);
+}
+
+void lh_m_disk_fails(struct lh_master *m, struct lh_m_server *s, bool failing, bool read_only)
+{
+    bool was = s->room.failing;
+
+    if (was == failing && s->room.read_only == read_only)
+        return;
+    LH_ASSERT(failing || !read_only);
+    if (read_only)
+        LH_MARK("server-read-only");
+    lh_fx_log(m->fx, failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s", s->id,
+        read_only ? "cannot be written; it gets no leases and no replicas, and what it has is read"
+        : failing ? "does not answer; it gets no leases and no replicas"
+                  : "answers again");
+    s->room.failing = failing;
+    s->room.read_only = read_only;
+    if (!was)
+        s->room.failing_since = m->now;
+    lh_m_server_changed(m, s);
 }
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
@@ -143,7 +175,9 @@ static void grace_timer(void *core, struct lh_timer *timer)
     LH_MARK("grace-over");
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
-        s->session.lessee.session == 0 ? "is away" : "has had a failing disk",
+        s->session.lessee.session == 0 ? "is away"
+        : s->room.read_only            ? "has not been able to write to its disk"
+                                       : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
     lh_m_sweep(m);
 }

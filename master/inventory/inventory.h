@@ -52,6 +52,9 @@ bool lh_m_is_source(
 /* Has its server said in its present session that what it has can be read, though the replica is
  * lost, or cannot record the seal that its log adds up to (REC-8, REC-9)? */
 bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member);
+/* Its server reports that its disk does not answer or cannot be written; `read_only`: that what it
+ * has can be read (REC-8), which it says only of a failing one. */
+void lh_m_disk_fails(struct lh_master *m, struct lh_m_server *s, bool failing, bool read_only);
 /* How long a server without a session, or with a failing disk, still counts. */
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s);
 /* The server has shown in its present session that it has the replica of `c`; nothing if it is no

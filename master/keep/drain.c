@@ -78,6 +78,6 @@ void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
     s->incarnation = s->session.lessee.process = s->registration = 0;
     s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
     s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
-    s->room.failing = false;
+    s->room.failing = s->room.read_only = false;
     lh_m_dirty_server(m, s);
 }

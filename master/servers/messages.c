@@ -99,15 +99,7 @@ static void on_heartbeat(
     s->ordered.at = m->now;
     if (heartbeat->failing)
         LH_MARK("heartbeat-failing");
-    if (s->room.failing != (heartbeat->failing != 0)) {
-        lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
-            s->id,
-            heartbeat->failing ? "does not answer; it gets no leases and no replicas"
-                               : "answers again");
-        s->room.failing = heartbeat->failing;
-        s->room.failing_since = m->now;
-        lh_m_server_changed(m, s);
-    }
+    lh_m_disk_fails(m, s, heartbeat->failing, heartbeat->failing && heartbeat->read_only);
     answer_heartbeat(m, s, heartbeat);
     push_all(m, s);
     lh_m_touch_waited(m);

@@ -1,4 +1,4 @@
-/* Registration of chunkservers: who may, what it replaces, and its answer (SES-1, SES-5). */
+/* Registration of chunkservers: who may, what it replaces, its answer (SES-1, SES-1b, SES-5). */
 #include "master/grants/grants.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
@@ -10,8 +10,8 @@
 
 #include <inttypes.h>
 
-void lh_m_registration_refuse(struct lh_master *m, struct lh_m_link *l,
-    const Leasehold__Register *request, int error, const char *text)
+static void say_refused(struct lh_master *m, const struct lh_m_link *l,
+    const Leasehold__Register *request, int error, const char *text, uint64_t challenge)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
@@ -22,15 +22,59 @@ void lh_m_registration_refuse(struct lh_master *m, struct lh_m_link *l,
     registered.error_text = (char *)(uintptr_t)text;
     registered.stamp = request->stamp;
     registered.cluster_id = m->cluster_id;
+    registered.challenge = challenge;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
-    lh_fx_reply(m->fx, l->id, &reply.base, NULL);
+    if (challenge != 0)
+        lh_fx_send(m->fx, l->id, &reply.base, NULL); /* another one may follow */
+    else
+        lh_fx_reply(m->fx, l->id, &reply.base, NULL);
+}
+
+void lh_m_registration_refuse(struct lh_master *m, struct lh_m_link *l,
+    const Leasehold__Register *request, int error, const char *text)
+{
+    say_refused(m, l, request, error, text, 0);
     lh_m_stream_forget(m, l);
 }
 
+/* SES-1b. An older copy of the data directory gets none. */
+static void challenge(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request,
+    int error, const char *text)
+{
+    struct lh_m_server *s;
+
+    HASH_FIND_STR(m->servers, request->server_id, s);
+    if (s == NULL || request->incarnation != s->incarnation) {
+        lh_m_registration_refuse(m, l, request, error, text);
+        return;
+    }
+    LH_MARK("registration-challenged");
+    s->challenge.number = ++m->challenges;
+    s->challenge.link = l->id;
+    say_refused(m, l, request, error, text, s->challenge.number);
+}
+
+/* SES-1b. */
+static bool answers_challenge(
+    const struct lh_m_server *s, const struct lh_m_link *l, const Leasehold__Register *r)
+{
+    if (LH_PLANTED("old-challenge-answered"))
+        return r->challenge != 0 && r->incarnation == s->incarnation;
+    return r->challenge != 0 && r->incarnation == s->incarnation &&
+           r->challenge == s->challenge.number && l->id == s->challenge.link;
+}
+
+/* SES-1: is it, by its number, no newer than the last one? */
+static bool is_late(const struct lh_m_server *s, const Leasehold__Register *r)
+{
+    return r->incarnation < s->incarnation ||
+           (r->incarnation == s->incarnation && r->registration <= s->registration);
+}
+
 /* May this server register? LH_OK, or why not. */
-static int check_register(
-    const struct lh_master *m, const Leasehold__Register *r, char *text, size_t text_size)
+static int check_register(const struct lh_master *m, const struct lh_m_link *l,
+    const Leasehold__Register *r, char *text, size_t text_size)
 {
     int error = lh_name_check("server id", r->server_id, LH_NAME_BYTES_MAX, text, text_size);
 
@@ -80,18 +124,21 @@ static int check_register(
         }
         return LH_OK;
     }
-    /* SES-1. */
-    bool late = r->incarnation < s->incarnation ||
-                (r->incarnation == s->incarnation && r->registration <= s->registration);
-    if (late && !LH_PLANTED("late-registration-believed")) {
-        LH_MARK("registration-late-ignored");
+    if (!is_late(s, r) || answers_challenge(s, l, r) || LH_PLANTED("late-registration-believed"))
+        return LH_OK;
+    LH_MARK("registration-late-ignored");
+    if (r->incarnation == s->incarnation &&
+        (r->registration == 0 || s->registration == LH_M_ONLY_CHALLENGED))
+        snprintf(text, text_size,
+            "chunkserver %s: it could not write a new incarnation down, and is asked to show that "
+            "this registration is new",
+            r->server_id);
+    else
         snprintf(text, text_size,
             "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64 " is not above %" PRIu64
             ".%" PRIu64 ", which came before",
             r->server_id, r->incarnation, r->registration, s->incarnation, s->registration);
-        return LH_ERR_STALE_REGISTRATION;
-    }
-    return LH_OK;
+    return LH_ERR_STALE_REGISTRATION;
 }
 
 static void replace_text(char **to, const char *text)
@@ -155,18 +202,23 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     const Leasehold__Register *request = r->head;
     char text[LH_TEXT_BYTES];
     char refusal[LH_ACCESS_TEXT_MAX];
-    int error = check_register(m, request, text, sizeof text);
+    int error = check_register(m, l, request, text, sizeof text);
 
-    if (error != LH_OK) {
+    if (error != LH_OK && error != LH_ERR_STALE_REGISTRATION) {
         lh_m_registration_refuse(m, l, request, error, text);
         return;
     }
-    error = lh_m_access_server(m, l->identity, request->server_id, refusal);
+    int access = lh_m_access_server(m, l->identity, request->server_id, refusal);
+    if (access != LH_OK) {
+        lh_m_registration_refuse(m, l, request, access, refusal);
+        return;
+    }
     if (error != LH_OK) {
-        lh_m_registration_refuse(m, l, request, error, refusal);
+        challenge(m, l, request, error, text);
         return;
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);
+    bool numbers_count = request->registration != 0 && !answers_challenge(s, l, request);
     bool same_incarnation = request->incarnation == s->incarnation;
     bool proven = same_incarnation && request->process != 0 && request->process == s->process;
     bool same_process = same_incarnation && (request->process == s->process || s->process == 0);
@@ -186,7 +238,8 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     if (!same_process)
         memset(&s->ordered, 0, sizeof s->ordered);
     s->incarnation = s->session.lessee.process = request->incarnation;
-    s->registration = request->registration;
+    s->registration = numbers_count ? request->registration : LH_M_ONLY_CHALLENGED;
+    s->challenge.number = s->challenge.link = 0;
     s->process = request->process;
     replace_text(&s->machine_id, request->machine_id);
     replace_text(&s->address, request->address);
@@ -206,7 +259,7 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     s->room.free_bytes = request->free_bytes;
     s->room.replicas = r->replica_count;
     s->room.placed_bytes = 0;
-    s->room.failing = false;
+    lh_m_disk_fails(m, s, request->read_only, request->read_only);
 
     struct lh_m_chunk **continued = lh_alloc_array(r->held_count + 1, sizeof *continued);
     size_t count;

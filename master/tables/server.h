@@ -5,6 +5,8 @@
 #include "master/tables/session.h"
 
 #define LH_M_SERVER_BITS 24
+/* As `registration`: no number of this incarnation counts any more, only answers to challenges. */
+#define LH_M_ONLY_CHALLENGED UINT64_MAX
 
 struct lh_m_report {
     uint64_t chunk, version;
@@ -15,7 +17,8 @@ struct lh_m_report {
 struct lh_m_room {
     uint64_t capacity_bytes, free_bytes, replicas;
     uint64_t placed_bytes; /* given to it since it last reported its free bytes */
-    bool failing;          /* its disk does not answer, ... */
+    bool failing;          /* its disk does not answer, or cannot be written ... */
+    bool read_only;        /* ... but read (REC-8); ... */
     struct lh_instant failing_since;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
     struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */
@@ -43,6 +46,11 @@ struct lh_m_server {
     bool dirty;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_server) dirty_link;
+
+    struct {
+        uint64_t number,
+            link; /* SES-1b: the last one that was given, and where; 0: none, or used */
+    } challenge;
 
     struct lh_m_session session;
     struct lh_m_room room;

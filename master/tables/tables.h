@@ -68,6 +68,7 @@ struct lh_master {
                                   its input has waited. Who is asked has time from then on */
     uint64_t wall_ms;
 
+    uint64_t challenges; /* given so far (SES-1b) */
     struct lh_m_calls calls;
     struct lh_m_pendings pendings;
     struct lh_m_moving moving;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +301,82 @@ static void a_missing_parent_is_named(void **state)
     refused("cs1", LH_ERR_NOT_FOUND, path);
 }
 
+/* Whatever is written to a file of this process is refused, or not. */
+static void refuse_writes(bool yes)
+{
+    static struct rlimit before;
+    struct rlimit none;
+
+    (void)signal(SIGXFSZ, SIG_IGN);
+    if (!yes) {
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        return;
+    }
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+}
+
+/* REC-8. */
+static void a_directory_that_cannot_be_written_is_opened_as_it_is(void **state)
+{
+    (void)state;
+    lh_data_dir_close(open_ok("cs1"));
+    refuse_writes(true);
+    struct lh_data_dir *dir = open_ok("cs1");
+    assert_true(lh_data_dir_unwritten(dir));
+    assert_string_not_equal(why, "");
+    assert_int_equal(lh_data_dir_identity(dir)->incarnation, 1);
+    refused("cs1", LH_ERR_IN_USE, path);
+
+    /* What it learns counts, and is written when that is possible. */
+    assert_int_not_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    refuse_writes(false);
+    assert_int_equal(lh_data_dir_note_scrub(dir, "48 301020", why, sizeof why), LH_OK);
+    assert_false(lh_data_dir_unwritten(dir));
+    lh_data_dir_close(dir);
+
+    dir = open_ok("cs1");
+    assert_string_equal(why, "");
+    assert_int_equal(lh_data_dir_identity(dir)->incarnation, 2);
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    lh_data_dir_close(dir);
+}
+
+static void a_new_directory_that_cannot_be_written_is_refused(void **state)
+{
+    (void)state;
+    refuse_writes(true);
+    refused("cs1", LH_ERR_DISK_FULL, path);
+    refuse_writes(false);
+    lh_data_dir_close(open_ok("cs1"));
+}
+
+static void a_read_only_file_system_is_opened_as_it_is(void **state)
+{
+    char data[4300];
+    struct lh_data_dir *dir;
+
+    (void)state;
+    assert_int_equal(mkdir(path, 0755), 0);
+    if (mount("tmpfs", path, "tmpfs", 0, "size=1m") != 0)
+        skip(); /* not allowed to */
+    (void)snprintf(data, sizeof data, "%s/data", path);
+    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+    assert_int_equal(mount("tmpfs", path, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
+    int error = lh_data_dir_open(data, "cs1", &dir, why, sizeof why);
+    if (error == LH_OK) {
+        assert_true(lh_data_dir_unwritten(dir));
+        assert_int_equal(lh_data_dir_identity(dir)->incarnation, 1);
+        assert_non_null(strstr(why, strerror(EROFS)));
+        lh_data_dir_close(dir);
+    }
+    assert_int_equal(umount(path), 0);
+    assert_int_equal(error, LH_OK);
+}
+
 /* Takes all room that is left. */
 static void fill_up(void)
 {
@@ -393,6 +470,9 @@ int main(void)
         cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
         cmocka_unit_test_setup(odd_server_ids_are_refused, setup),
         cmocka_unit_test_setup(a_missing_parent_is_named, setup),
+        cmocka_unit_test_setup(a_directory_that_cannot_be_written_is_opened_as_it_is, setup),
+        cmocka_unit_test_setup(a_new_directory_that_cannot_be_written_is_refused, setup),
+        cmocka_unit_test_setup(a_read_only_file_system_is_opened_as_it_is, setup),
         cmocka_unit_test_setup(a_full_disk_is_opened_and_written_to, setup),
         cmocka_unit_test_setup(a_shortage_of_descriptors_keeps_nothing_from_being_written, setup),
     };

@@ -452,6 +452,49 @@ static void a_full_disk_refuses_and_leaves_nothing_behind(const struct lh_disk_o
     bed_end(&bed);
 }
 
+/* REC-8. Also where a read came first, and its descriptor is for reading alone. */
+static void what_cannot_be_written_is_read(const struct lh_disk_options *options)
+{
+    struct bed bed;
+
+    bed_begin(&bed, options);
+    lh_disk_destroy(bed.disk);
+    if (mount("disk_test", bed.dir, "tmpfs", 0, "size=2m") != 0) {
+        print_message("not allowed to mount: %s\n", strerror(errno));
+        open_disk(&bed, options);
+        bed_end(&bed);
+        skip();
+    }
+    open_disk(&bed, options);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    struct lh_buf data = pattern(1000, 1), more = pattern(1000, 2);
+    struct lh_buf copy = lh_buf_ref(&data), other = lh_buf_ref(&more);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_OK);
+    lh_disk_destroy(bed.disk);
+
+    assert_int_equal(mount("disk_test", bed.dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
+    open_disk(&bed, options);
+    expect_bytes(&bed, 1, 0, 1000, &copy);
+    data = pattern(1000, 2);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_ERR_PERMISSION);
+    assert_int_equal(run(&bed, LH_DISK_TRUNCATE, 1, 0, 10, NULL), LH_ERR_PERMISSION);
+    assert_int_equal(run(&bed, LH_DISK_RESERVE, 1, 0, 1 << 20, NULL), LH_ERR_PERMISSION);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_ERR_PERMISSION);
+    expect_bytes(&bed, 1, 0, 1000, &copy);
+
+    assert_int_equal(mount("disk_test", bed.dir, "tmpfs", MS_REMOUNT, NULL), 0);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &more), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+    expect_bytes(&bed, 1, 0, 1000, &other);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_OK);
+    lh_buf_clear(&copy);
+    lh_buf_clear(&other);
+    lh_disk_destroy(bed.disk);
+    assert_int_equal(umount(bed.dir), 0);
+    open_disk(&bed, options);
+    bed_end(&bed);
+}
+
 static void a_directory_that_is_not_there_is_named(void **state)
 {
     struct lh_disk *disk;
@@ -853,6 +896,7 @@ EACH_WAY(what_is_there_or_not_is_said)
 EACH_WAY(files_are_listed_and_survive_being_closed)
 EACH_WAY(many_operations_may_be_under_way)
 EACH_WAY(a_full_disk_refuses_and_leaves_nothing_behind)
+EACH_WAY(what_cannot_be_written_is_read)
 EACH_WAY(when_descriptors_are_short_idle_files_are_closed)
 EACH_WAY(a_shortage_of_descriptors_is_no_verdict)
 EACH_WAY(a_file_that_somebody_removed_is_noticed)
@@ -867,6 +911,7 @@ int main(void)
         cmocka_unit_test(files_are_listed_and_survive_being_closed_each_way),
         cmocka_unit_test(many_operations_may_be_under_way_each_way),
         cmocka_unit_test(a_full_disk_refuses_and_leaves_nothing_behind_each_way),
+        cmocka_unit_test(what_cannot_be_written_is_read_each_way),
         cmocka_unit_test(when_descriptors_are_short_idle_files_are_closed_each_way),
         cmocka_unit_test(a_shortage_of_descriptors_is_no_verdict_each_way),
         cmocka_unit_test(a_file_that_somebody_removed_is_noticed_each_way),

@@ -44,6 +44,7 @@ export const nothing = {
 // [word, tone]: the worst comes first.
 function stateOf(s) {
   if (!s.live) return ["away", "bad"];
+  if (s.read_only) return ["disk read-only", "bad"];
   if (s.failing) return ["disk fails", "bad"];
   if (!s.reachable) return ["unreachable", "bad"];
   if (s.admin === "DECOMMISSIONING") return ["decommissioning", "warn"];
@@ -65,6 +66,7 @@ function troublesOf(servers) {
       ? `has been away for ${duration(s.away_ms)}; ` + (Number(s.grace_left_ms) > 0
         ? `what it has is copied elsewhere in ${duration(s.grace_left_ms)}`
         : "what it had is copied elsewhere")
+      : s.read_only ? "is there, and its disk cannot be written; what it has can be read"
       : s.failing ? "is there, and its disk does not answer"
         : !s.reachable ? "does not receive the master's answers"
           : `is ${word}: ${plural(s.replicas_to_move, "replica")} to move`;

@@ -174,6 +174,8 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
         *read = lh_buf_take(&o->data);
         return LH_ERR_SHORTAGE;
     }
+    if (o->op == LH_DISK_READ ? n->unreadable : n->read_only && o->op != LH_DISK_SYNC)
+        return LH_ERR_PERMISSION; /* EROFS */
     if (n->fail_error != LH_OK && n->fail_op == o->op && n->fail_file == o->file &&
         n->fail_after-- == 0) {
         int error = n->fail_error;
@@ -184,8 +186,6 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
             f->reserved = (size_t)o->length - 1; /* so does ext4: what there was is taken */
         return error;
     }
-    if (n->read_only && o->op != LH_DISK_READ && o->op != LH_DISK_SYNC)
-        return LH_ERR_IO;
     if (n->sync_bad && o->op == LH_DISK_SYNC && (o->file & ~LH_NEW_FILE) == CHUNK)
         return LH_ERR_IO;
     if (o->op == LH_DISK_CREATE) {
@@ -408,13 +408,15 @@ void node_start(struct world *w, int node)
         chunks[count++] = n->files[i].id;
     }
     qsort(chunks, count, sizeof chunks[0], by_number);
-    n->incarnation++;
+    n->incarnation += !n->read_only;
+    n->processes++;
     struct lh_chunkserver_config config = {
         .server_id = names[node],
         .address = names[node],
         .machine_id = names[node],
         .incarnation = n->incarnation,
-        .process = n->incarnation,
+        .process = n->processes,
+        .read_only = n->read_only,
         .boot_id = {n->boot},
         .masters = masters,
         .master_count = w->masters == 0 ? 1 : w->masters,
@@ -569,6 +571,18 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     Leasehold__Continued continued[8];
     Leasehold__Continued *list[8];
 
+    if (reg->challenge != w->challenge) {
+        r.error = LEASEHOLD__ERROR_CODE__STALE_REGISTRATION;
+        r.error_text = (char *)(uintptr_t) "";
+        r.stamp = reg->stamp;
+        w->refusals++;
+        r.challenge = w->challenge;
+        w->challenge += w->challenge_changes;
+        m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
+        m.registered = &r;
+        master_send(w, node, &m);
+        return;
+    }
     n->session = ++w->sessions;
     n->stamp = reg->stamp;
     n->registrations++;
@@ -662,6 +676,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         on_heartbeat(w, node, m->heartbeat);
         h->heartbeat.n++;
         h->heartbeat.failing = m->heartbeat->failing;
+        h->heartbeat.read_only = m->heartbeat->read_only;
         h->heartbeat.bytes = m->heartbeat->free_bytes;
         h->ordered = m->heartbeat->bytes_ordered;
         break;

@@ -109,7 +109,7 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-        bool sealed, unverified, primary, appends_wait, unsure, failing, ran_out, kept;
+        bool sealed, unverified, primary, appends_wait, unsure, failing, read_only, ran_out, kept;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat, shown;
@@ -127,10 +127,12 @@ struct node {
     bool stopped;
     int stopped_error;
     bool disk_stalled;
-    bool starved;   /* no operation can be begun: SHORTAGE */
-    bool read_only; /* whatever would change a file fails */
-    bool sync_bad;  /* each sync of CHUNK fails, the new file's too, and with it what it covers */
-    int fail_error; /* the next operation of this kind fails */
+    bool starved;       /* no operation can be begun: SHORTAGE */
+    bool read_only;     /* the disk refuses to change anything, also a new incarnation at a start */
+    bool sync_bad;      /* each sync of CHUNK fails, the new file's too */
+    bool unreadable;    /* the disk refuses to read */
+    uint64_t processes; /* started so far */
+    int fail_error;     /* the next operation of this kind fails */
     enum lh_disk_op fail_op;
     unsigned fail_after; /* so many of them succeed before */
     uint64_t fail_file;
@@ -178,18 +180,21 @@ struct world {
     uint64_t next_link;
     uint64_t sessions;
     uint64_t master_term;
-    const char *cluster;                /* that masters say they are of; NULL: "cluster" */
-    bool master_deaf;                   /* answers nothing */
-    unsigned masters;                   /* addresses that servers start with; 0: one */
-    int active;                         /* MASTER or STANDBY: its reign is `master_term` */
-    bool other_acts;                    /* the other one says so too, ... */
-    uint64_t other_term;                /* ... in this reign; also if it does not */
-    bool gone[ENDPOINTS];               /* nobody can connect to it */
-    bool lists;                         /* the active one's answers list both */
-    unsigned asked;                     /* how often a master was asked who acts */
-    bool master_continues;              /* lets shown leases go on (LEASE-7) */
-    bool master_asks;                   /* for all leases, with the next answer (LEASE-8) */
-    bool torn;                          /* a loss of power leaves any part of what was not synced */
+    const char *cluster;    /* that masters say they are of; NULL: "cluster" */
+    bool master_deaf;       /* answers nothing */
+    uint64_t challenge;     /* the registrations without this one are refused (SES-1b) */
+    bool challenge_changes; /* with each refusal */
+    unsigned refusals;      /* of registrations */
+    unsigned masters;       /* addresses that servers start with; 0: one */
+    int active;             /* MASTER or STANDBY: its reign is `master_term` */
+    bool other_acts;        /* the other one says so too, ... */
+    uint64_t other_term;    /* ... in this reign; also if it does not */
+    bool gone[ENDPOINTS];   /* nobody can connect to it */
+    bool lists;             /* the active one's answers list both */
+    unsigned asked;         /* how often a master was asked who acts */
+    bool master_continues;  /* lets shown leases go on (LEASE-7) */
+    bool master_asks;       /* for all leases, with the next answer (LEASE-8) */
+    bool torn;              /* a loss of power leaves any part of what was not synced */
     bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
     bool unread;      /* nothing leaves any server for the test's clients, who do not read */
     unsigned members; /* bits: who must have a batch before it is acknowledged */

@@ -538,6 +538,31 @@ static void out_of_sequence_ends_the_appender(void **state)
     world_deinit(&a.w);
 }
 
+/* What is wrong with a server, or with the way to it, ends no appender: the master is asked. */
+static void no_trouble_of_a_server_ends_an_appender(void **state)
+{
+    static const int of_the_server[] = {LH_ERR_NOT_FOUND, LH_ERR_ALREADY_EXISTS, LH_ERR_IO,
+        LH_ERR_DISK_FULL, LH_ERR_SHORTAGE, LH_ERR_SYSTEM, LH_ERR_IN_USE, LH_ERR_WRONG_FORMAT,
+        LH_ERR_WRONG_IDENTITY, LH_ERR_ADDRESS_IN_USE, LH_ERR_CLOSED, LH_ERR_NO_REPLICA,
+        LH_ERR_NO_MEMORY};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of_the_server / sizeof of_the_server[0]; i++) {
+        struct appender a;
+        struct lh_submit_call b1;
+
+        open_stream(&a, &b1);
+        refuse(&a, of_the_server[i]);
+        say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+            open_chunk(5, 4, 1000, 1), 1, NULL);
+        accept_stream(&a, "s2:1", 5, 1);
+        expect_batch(&a, 1);
+        say_stored(&a, 1, 0);
+        expect_complete(&a.w, &b1, LH_OK);
+        world_deinit(&a.w);
+    }
+}
+
 static void acknowledging_what_was_not_sent_ends_the_appender(void **state)
 {
     struct appender a;
@@ -731,6 +756,7 @@ int main(void)
         cmocka_unit_test(a_tail_that_is_no_chunk_is_asked_for_again),
         cmocka_unit_test(an_idle_appender_does_not_chase_its_stream),
         cmocka_unit_test(out_of_sequence_ends_the_appender),
+        cmocka_unit_test(no_trouble_of_a_server_ends_an_appender),
         cmocka_unit_test(acknowledging_what_was_not_sent_ends_the_appender),
         cmocka_unit_test(an_appender_gives_up_in_the_end),
         cmocka_unit_test(a_living_primary_that_cannot_be_reached_is_told_each_time),

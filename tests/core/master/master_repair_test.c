@@ -460,6 +460,47 @@ static void what_a_dead_server_had_is_copied_after_the_grace_period(void **state
     assert_int_equal(order_count, 1);
 }
 
+/* REC-8: three disks that cannot be written have every byte. */
+static void what_cannot_be_written_is_copied_from(void **state)
+{
+    (void)state;
+    start(3);
+    sealed_chunk("/f");
+    for (unsigned i = 3; i < SERVERS; i++)
+        come_back(&servers[i]);
+    a->read_only = b->read_only = c->read_only = true;
+    pass(GRACE_MS - 20000);
+    assert_int_equal(order_count, 0);
+    assert_int_equal(repair()->chunks_unreadable, 0);
+    assert_string_equal(members("/f"), "a b c");
+    restart(a); /* such a server starts; and it has the same time as the others */
+    pass(40000);
+    assert_int_equal(repair()->chunks_unreadable, 0);
+    assert_int_equal(strlen(newest_order()->sources), strlen("a b c"));
+    for (size_t i = 0; i < order_count && i < 3; i++)
+        copied(&orders[i], LH_OK);
+    assert_string_equal(members("/f"), "d e f");
+    assert_int_equal(repair()->chunks_degraded, 0);
+}
+
+static void a_disk_that_does_not_answer_is_no_source(void **state)
+{
+    (void)state;
+    start(3);
+    sealed_chunk("/f");
+    come_back(d);
+    a->failing = b->failing = c->failing = true;
+    pass(GRACE_MS + 20000);
+    assert_int_equal(order_count, 0);
+    assert_int_equal(repair()->chunks_unreadable, 1);
+    b->failing = false;
+    b->read_only = true;
+    pass(20000);
+    assert_int_equal(order_count, 1);
+    assert_string_equal(newest_order()->sources, "b");
+    assert_int_equal(repair()->chunks_unreadable, 0);
+}
+
 static void a_new_member_is_durable_before_the_old_one_goes(void **state)
 {
     (void)state;
@@ -1157,6 +1198,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(what_a_dead_server_had_is_copied_after_the_grace_period),
+        STORY(what_cannot_be_written_is_copied_from),
+        STORY(a_disk_that_does_not_answer_is_no_source),
         STORY(a_new_member_is_durable_before_the_old_one_goes),
         STORY(who_is_back_within_the_grace_period_costs_nothing),
         STORY(copies_that_are_not_needed_any_more_are_cancelled),

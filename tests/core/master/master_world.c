@@ -539,6 +539,8 @@ bool server_register_with(struct world *w, struct server *s,
     r.incarnation = s->incarnation;
     r.process = s->nameless ? 0 : s->process != 0 ? s->process : s->incarnation;
     r.registration = s->registration;
+    r.challenge = s->challenge;
+    r.read_only = s->read_only;
     r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
     r.address = address;
     r.capacity_bytes = 1u << 30;
@@ -564,6 +566,7 @@ bool server_register_with(struct world *w, struct server *s,
     free(replica_pointers);
     const Leasehold__SessionReply *reply =
         world_next(w, s->link, LEASEHOLD__SESSION_REPLY__BODY_REGISTERED);
+    s->challenged = reply == NULL ? 0 : reply->registered->challenge;
     if (reply == NULL || reply->registered->error != LEASEHOLD__ERROR_CODE__OK)
         return false;
     s->session = reply->registered->session;
@@ -594,6 +597,8 @@ bool server_heartbeat_active(
     h.stamp = w->now.ns;
     h.last_stamp = s->last_stamp;
     h.free_bytes = s->free_bytes;
+    h.failing = s->failing || s->read_only;
+    h.read_only = s->read_only;
     h.batches_ordered = s->ordered;
     h.bytes_ordered = s->ordered * 100;
     active.chunk = chunk;

@@ -64,8 +64,11 @@ struct world {
 struct server {
     const char *id, *machine, *domain;
     uint64_t incarnation, registration;
-    uint64_t process; /* 0: its incarnation */
-    bool nameless;    /* it tells no process number (SES-5a) */
+    uint64_t process;        /* 0: its incarnation */
+    bool nameless;           /* it tells no process number (SES-5a) */
+    uint64_t challenge;      /* that its registrations show (SES-1b) */
+    uint64_t challenged;     /* with the last refusal; 0: not */
+    bool failing, read_only; /* as its heartbeats tell, and its registrations the latter */
     uint64_t link, session, last_stamp;
     uint64_t free_bytes;
     uint64_t ordered; /* batches, as its heartbeats tell; of 100 bytes each */
