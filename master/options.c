@@ -1,6 +1,8 @@
 /* The options of leasehold-master: a row of the table each. */
 #include "master/options.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +105,8 @@ static bool take(struct lh_master_options *o, int *code)
             config.program_term_min, lh_duration_add(o->reigns.reign_term, lh_seconds(2)));
         error = lh_reign_config_check(&o->reigns, why, sizeof why);
     }
+    const char *here = o->reigns.address != NULL ? o->reigns.address : o->server.listen;
+    o->reigns.master.refuse_loopback = !lh_address_is_loopback(here);
     if (error == LH_OK)
         return true;
     (void)fprintf(stderr, COMMAND ": %s\n", why);

@@ -85,6 +85,8 @@ static void beside_of(const struct listener *to, const struct lh_server_info *s)
         say(to, "%s: its disk does not answer; it gets no leases and no replicas", s->server_id);
     else if (!s->reachable)
         say(to, "%s has a session, and does not receive the master's answers", s->server_id);
+    else if (s->unheard[0] != '\0')
+        say(to, "nothing is placed at %s: %s", s->server_id, s->unheard);
 }
 
 void lh_trouble_beside(const struct lh_server_list *list, lh_trouble_say *hear, void *arg)

@@ -3,7 +3,7 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS   138u
+#define LH_SIM_CORE_BUGS   140u
 #define LH_SIM_LEASE_BUGS  42u
 #define LH_SIM_ACCESS_BUGS 11u
 

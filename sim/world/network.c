@@ -227,6 +227,16 @@ void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
     sight->direction = opener == (sight->effect != NULL) ? LH_REQUEST : LH_REPLY;
 }
 
+/* Whoever has that address now; NULL: nobody. */
+static struct lh_sim_node *at_address(struct lh_sim *sim, const char *address)
+{
+    struct lh_sim_node *node = lh_sim_find(sim, address);
+
+    if (node != NULL && node->misleads_to != NULL)
+        node = node->misleads_to;
+    return node;
+}
+
 ProtobufCMessage *lh_sim_network_show_effect(
     struct lh_sim_node *node, const struct lh_effect *e, struct lh_sim_sight *sight)
 {
@@ -236,7 +246,7 @@ ProtobufCMessage *lh_sim_network_show_effect(
     if (e->kind == LH_FX_OPEN) {
         sight->link = node->sim->network.link_count + 1;
         sight->method = e->method;
-        sight->peer = lh_sim_find(node->sim, e->text);
+        sight->peer = at_address(node->sim, e->text);
         return NULL;
     }
     const struct end *end = e->link == 0 ? NULL : find(node, e->link);
@@ -257,7 +267,7 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
 {
     struct lh_sim *sim = node->sim;
     struct link *link = lh_alloc(sizeof *link);
-    struct lh_sim_node *server = lh_sim_find(sim, e->text);
+    struct lh_sim_node *server = at_address(sim, e->text);
 
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(node, e->link) == NULL);
     link->number = ++sim->network.link_count;
@@ -281,8 +291,9 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
         put_closed(sim, opener, 0, LH_ERR_UNAVAILABLE, "no such address");
         return;
     }
-    if (node->deaf || server->deaf) {
-        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE, "no descriptors");
+    if (node->deaf || server->deaf || server->hidden) {
+        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE,
+            server->hidden ? "connection refused" : "no descriptors");
         return;
     }
     put(sim, served, PARCEL_OPENED, one_way(sim, node, server));

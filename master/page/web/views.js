@@ -46,6 +46,7 @@ function stateOf(s) {
   if (!s.live) return ["away", "bad"];
   if (s.failing) return ["disk fails", "bad"];
   if (!s.reachable) return ["unreachable", "bad"];
+  if (s.unheard) return ["unheard", "bad"];
   if (s.admin === "DECOMMISSIONING") return ["decommissioning", "warn"];
   if (s.admin === "DRAINING") return s.safe_to_stop ? ["safe to stop", "good"] : ["draining", "warn"];
   return ["live", "good"];
@@ -67,6 +68,7 @@ function troublesOf(servers) {
         : "what it had is copied elsewhere")
       : s.failing ? "is there, and its disk does not answer"
         : !s.reachable ? "does not receive the master's answers"
+          : s.unheard ? `gets nothing new: ${s.unheard}`
           : `is ${word}: ${plural(s.replicas_to_move, "replica")} to move`;
     return [stateOf(s)[1], h("span", {}, serverLink(s.server_id), " ", words,
       s.obstacle && `. ${s.obstacle}`)];
