@@ -1,6 +1,6 @@
 /* Inputs of the master's core, on links that others opened and on those that it opened: fed while
- * the reign is confirmed, kept in order while it is not (HA-2). Timers wait without being kept: they
- * are looked at when the gate opens. */
+ * the reign is confirmed, kept in order while it is not (HA-2). Timers wait without being kept:
+ * they are looked at when the gate opens. */
 #include "master/reigns/internal.h"
 
 #include <stdlib.h>

@@ -94,8 +94,8 @@ static void note_left_out(
     }
 }
 
-/* Of the members that leave: one that joined is tried elsewhere, and nothing joins at its server for
- * a while. */
+/* Of the members that leave: one that joined is tried elsewhere, and nothing joins at its server
+ * for a while. */
 static void rest_joins(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {

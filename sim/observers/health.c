@@ -1,7 +1,7 @@
-/* SES-4, SES-6 and SES-7: who is trusted with a lease, or with a replica. The master grants only to servers that lately
- * received an answer, and places only where it heard a server. A server calls itself healthy only
- * while its disk answers. Otherwise a file stands still behind a machine that looks well (so these fail as INV-8, of which they are the
- * usual end). */
+/* SES-4, SES-6 and SES-7: who is trusted with a lease, or a replica. The master grants only to
+ * servers that lately received an answer, and places only where it heard a server. A server calls
+ * itself healthy only while its disk answers. Otherwise a file stands still behind a machine that
+ * looks well (so these fail as INV-8, of which they are the usual end). */
 #include "sim/observers/internal.h"
 
 #include <inttypes.h>
@@ -134,17 +134,16 @@ static void called_back(struct lh_sim_observers *o, const struct lh_sim_sight *s
     }
 }
 
-void lh_ob_health_placed(
-    struct lh_sim_observers *o, const struct chunk *c, const struct actor *server)
+void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, const struct actor *a)
 {
-    const struct server_health *h = &o->health->servers[server->number];
+    const struct server_health *h = &o->health->servers[a->number];
 
     if ((h->was_heard && !h->unheard) || o->mixed_at == lh_sim_now(o->sim))
         return;
     lh_sim_fail(o->sim, "INV-8", c->id,
         "the master has chunk %" PRIu64
         " created at %s, which it did not hear at its address (SES-7)",
-        c->id, server->name);
+        c->id, a->name);
 }
 
 /* ---- SES-6 ---- */

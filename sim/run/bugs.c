@@ -67,12 +67,6 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
         "INV-8"},
-    {"placed-unheard", "SES-7",
-        "chunks are placed at a server that nobody reaches at the address that it gave", "INV-8"},
-    {"adopted-for-another-server", "FENCE-1a",
-        "whoever is reached at a member's address adopts its version; two members are one server, "
-        "and what it has is acknowledged for both",
-        "INV-4"},
 
     /* Chunk leases. */
     {"grant-sent-before-durable", "LEASE-1",
