@@ -51,6 +51,7 @@
     X(program_term, 10000, "of a session that names none")                                         \
     X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
+    X(showing_max, 60000, "a new master waits so long for who shows what it has, and is heard")    \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
     X(refusal_log_pause, 1000, "between two lines about somebody who may not do what he asked")    \
     X(capability_term, 600000, "for so long a capability holds (ACC-5)")                           \
