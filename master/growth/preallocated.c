@@ -112,7 +112,7 @@ static void prealloc_new(
     prealloc->members = lh_alloc_array(count, sizeof *prealloc->members);
     for (uint32_t i = 0; i < count; i++) {
         prealloc->members[i] = lh_m_member_at(chosen[i]);
-        lh_m_reserve(chosen[i], f->chunk_size);
+        lh_m_reserve(chosen[i], lh_m_likely(m, f));
     }
     lh_m_dirty_master(m);
     lh_m_dirty_tombstone(m, prealloc->id, true);

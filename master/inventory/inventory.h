@@ -66,6 +66,9 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
 
 /* Counts on room at a server until it next tells how much it has. */
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
+/* What the file's next chunk will take until then: a little, or as much as its last ones have. Not
+ * the whole chunk: thousands of files may be created meanwhile, and most stay small. */
+uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f);
 /* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,

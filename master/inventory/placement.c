@@ -11,6 +11,18 @@ void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
         s->room.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->room.placed_bytes + bytes;
 }
 
+uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f)
+{
+    uint64_t likely = m->config.place_likely_bytes;
+
+    for (uint64_t i = f->chunk_count; i-- > 0 && f->chunk_count - i <= 2;) {
+        const struct lh_m_chunk *c = lh_m_file_chunk(f, (uint32_t)i);
+        if (c->sealed && c->length > likely)
+            likely = c->length;
+    }
+    return likely < f->chunk_size ? likely : f->chunk_size;
+}
+
 void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause)
 {
     s->room.avoid_until = lh_instant_add(m->now, pause);
