@@ -62,6 +62,10 @@ void lh_trouble_of_servers(const struct lh_server_list *list, lh_trouble_say *he
     for (size_t i = 0; i < list->count; i++)
         if (list->servers[i].obstacle[0] != '\0')
             say(&to, "%s", list->servers[i].obstacle);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->servers[i].unheard[0] != '\0')
+            say(&to, "nothing is placed at %s: %s", list->servers[i].server_id,
+                list->servers[i].unheard);
     if (!list->deleting && list->deleting_text[0] != '\0')
         say(&to,
             "nothing is deleted: %s. Make sure that this master has the newest metadata; then "
@@ -85,8 +89,6 @@ static void beside_of(const struct listener *to, const struct lh_server_info *s)
         say(to, "%s: its disk does not answer; it gets no leases and no replicas", s->server_id);
     else if (!s->reachable)
         say(to, "%s has a session, and does not receive the master's answers", s->server_id);
-    else if (s->unheard[0] != '\0')
-        say(to, "nothing is placed at %s: %s", s->server_id, s->unheard);
 }
 
 void lh_trouble_beside(const struct lh_server_list *list, lh_trouble_say *hear, void *arg)
