@@ -92,6 +92,7 @@ static const struct need needs[LH_METHOD_COUNT] = {
     NEEDS(REPLICATE,     SERVE,),
     NEEDS(READ,          FETCH, .field = "mode", .other = LH_RIGHT_SERVE),
     NEEDS(SETTLE,        WRITE,),
+    NEEDS(IDENTIFY,      LOOK,),
     /* clang-format on */
 };
 

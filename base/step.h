@@ -114,6 +114,7 @@ enum lh_method {
     LH_METHOD_REPLICATE,
     LH_METHOD_READ,
     LH_METHOD_SETTLE,
+    LH_METHOD_IDENTIFY,
     /* Of etcd, where masters keep their metadata; called, never served (proto/etcd.proto). */
     LH_METHOD_ETCD_RANGE,
     LH_METHOD_ETCD_TXN,

@@ -208,6 +208,9 @@ static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
     case LH_METHOD_SETTLE:
         lh_cs_link_add(host, in->link, &lh_cs_settle_links, cs->serving, NULL);
         break;
+    case LH_METHOD_IDENTIFY:
+        lh_cs_link_add(host, in->link, &lh_cs_identify_links, cs->session, NULL);
+        break;
     default:
         lh_fx_close(host->fx, in->link, LH_ERR_UNIMPLEMENTED,
             "this is a chunkserver: ask the master for that");

@@ -18,6 +18,11 @@ void lh_lessee_restore(struct lh_leases *l, struct lh_lessee *lessee, struct lh_
     l->away++;
 }
 
+int lh_lessee_await(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
+{
+    return lh_grantor_session_renew(l->engine, lessee->former, l->now, term);
+}
+
 void lh_lessee_back(struct lh_leases *l, struct lh_lessee *lessee)
 {
     if (lessee->former == 0)

@@ -195,6 +195,10 @@ void lh_lessee_restore(struct lh_leases *l, struct lh_lessee *lessee, struct lh_
 
 /* It has a new session, from now on. Its last one was closed. */
 void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
+/* It is not back, and has just been heard: its former session is not over before `term` has passed.
+ * UNKNOWN_SESSION: it has none. */
+LH_MUST_USE int lh_lessee_await(
+    struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
 /* By a message received before the clock showed `received_at`. UNKNOWN_SESSION: it has none. */
 LH_MUST_USE int lh_lessee_renew(
     struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at);

@@ -31,6 +31,10 @@
     X(repair_pause, 2000, "no such grant earlier than this after the last lease")                  \
     X(repair_round, 5000, "the next round over what is wanting, if nothing happens before")        \
     X(sweep, 60000, "a walk over all chunks, if nothing happens before")                           \
+    /* Servers at the addresses that they gave (SES-8). */                                         \
+    X(reach_wait, 2000, "a server that is called at its address has so long to say who it is")     \
+    X(reach_retry, 1000, "after a call in vain; then twice as long each time")                     \
+    X(reach_retry_max, 30000, "and not longer")                                                    \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
@@ -47,6 +51,7 @@
     X(program_term, 10000, "of a session that names none")                                         \
     X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
+    X(showing_max, 60000, "a new master waits so long for who shows what it has, and is heard")    \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
     X(refusal_log_pause, 1000, "between two lines about somebody who may not do what he asked")    \
     X(capability_term, 600000, "for so long a capability holds (ACC-5)")                           \
@@ -63,6 +68,8 @@
     X(copies_max, 64, "copies under way, in the whole cluster")                                    \
     X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
     X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \
+    X(reach_calls, 64, "servers that are called at their addresses at a time (SES-8)")             \
+    X(place_likely_bytes, 1048576, "a new chunk takes so much until its servers say what it did")  \
     X(drain_recalls, 4, "leases that a draining server is asked for at a time")                    \
     X(moves_max, 8, "replicas moved for an even load or failure domains, at a time; at most 8")    \
     X(space_moves, 2, "of these, for the sake of space")                                           \

@@ -34,6 +34,10 @@ enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
 /* ... and of revisions: of these there may be a million in a minute. */
 #define LH_MASTER_RESTORED_REVISIONS (UINT64_C(1) << 40)
 
+/* Set in the number of each link that a master's core opens: those without it are free for whatever
+ * is around the core. */
+#define LH_MASTER_LINK (UINT64_C(1) << 62)
+
 struct lh_master_config {
     struct lh_duration session_term;         /* T_session: 200 ms to an hour */
     struct lh_duration chunk_term;           /* T_chunk: at least T_session */
@@ -59,6 +63,7 @@ struct lh_master_config {
     bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
+    bool refuse_loopback; /* of an address that a chunkserver gives: this master is not on it */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
     const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
                                        none */

@@ -102,6 +102,7 @@ void lh_master_destroy(struct lh_master *m)
         free(s->address);
         free(s->failure_domain);
         free(s->census.obstacle);
+        free(s->reach.why);
         free(s->report.items);
         free(s);
     }

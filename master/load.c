@@ -154,6 +154,7 @@ static void load_server(struct lh_master *m, const LeaseholdStored__Server *reco
     s->incarnation = s->session.lessee.process = record->incarnation;
     s->registration = record->registration;
     s->process = record->process;
+    s->reached = record->reached;
     free(s->machine_id);
     free(s->address);
     free(s->failure_domain);

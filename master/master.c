@@ -113,6 +113,7 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    lh_m_reach_stop(m);
     lh_m_locks_stop(m);
     lh_m_values_stop(m, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     HASH_ITER(hh, m->links, l, next) {
@@ -133,7 +134,9 @@ static void on_message(struct lh_master *m, struct lh_input *in)
 {
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (m->stopping)
+    if (in->method == LH_METHOD_IDENTIFY)
+        lh_m_reach_message(m, in->link, in->message);
+    else if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     else if (client_of(in->method) == LH_M_CLIENTS &&
              lh_m_access_call(m, in->identity, in->method, in->message, text) != LH_OK)
@@ -148,6 +151,10 @@ static void on_message(struct lh_master *m, struct lh_input *in)
 
 static void on_link_closed(struct lh_master *m, struct lh_input *in)
 {
+    if (in->method == LH_METHOD_IDENTIFY) {
+        lh_m_reach_closed(m, in->link, in->error, in->text);
+        return;
+    }
     if (client_of(in->method) != LH_M_CLIENTS) {
         lh_m_stream_closed(m, in->link, NULL);
         return;
@@ -312,6 +319,8 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
+    TAILQ_INIT(&m->reach.waiting);
+    TAILQ_INIT(&m->reach.called);
     TAILQ_INIT(&m->new_preallocs);
     TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);

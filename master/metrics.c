@@ -14,7 +14,7 @@
 static void sessions(const struct lh_master *m, struct lh_metrics *out)
 {
     const struct lh_m_server *s;
-    uint64_t live = 0, failing = 0, read_only = 0, draining = 0, known = 0;
+    uint64_t live = 0, failing = 0, read_only = 0, draining = 0, known = 0, unheard = 0;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         known++;
@@ -22,6 +22,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
         failing += s->room.failing;
         read_only += s->room.read_only;
         draining += lh_m_drained(s);
+        unheard += lh_m_live(m, s) && !lh_m_reached(s);
     }
     lh_metrics_family(
         out, "leasehold_master_chunkservers", LH_METRIC_GAUGE, "Chunkservers, by state.");
@@ -29,7 +30,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
         const char *state;
         uint64_t count;
     } states[] = {{"known", known}, {"live", live}, {"failing", failing}, {"read_only", read_only},
-        {"draining", draining}};
+        {"draining", draining}, {"unheard", unheard}};
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
         const struct lh_label label = {"state", states[i].state};
         lh_metrics_count(out, &label, 1, states[i].count);

@@ -2,6 +2,7 @@
 #include "master/options.h"
 
 #include "base/say.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ static bool take(struct lh_master_options *o, int *code)
             config.program_term_min, lh_duration_add(o->reigns.reign_term, lh_seconds(2)));
         error = lh_reign_config_check(&o->reigns, why, sizeof why);
     }
+    const char *here = o->reigns.address != NULL ? o->reigns.address : o->server.listen;
+    o->reigns.master.refuse_loopback = !lh_address_is_loopback(here);
     if (error == LH_OK)
         return true;
     lh_say(COMMAND ": %s\n", why);

@@ -63,6 +63,7 @@ static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_REPLICATE] = C("Replicate", replicate, true, true, 15, 0),
     [LH_METHOD_READ] = C("Read", read, false, false, 0, 15),
     [LH_METHOD_SETTLE] = C("Settle", settle, false, false, 0, 0),
+    [LH_METHOD_IDENTIFY] = C("Identify", identify, false, false, 0, 0),
     [LH_METHOD_ETCD_RANGE] = ETCD("KV", "Range", range, false),
     [LH_METHOD_ETCD_TXN] = ETCD("KV", "Txn", txn, false),
     [LH_METHOD_ETCD_COMPACT] = ETCD("KV", "Compact", compaction, false),

@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "base/say.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
@@ -101,12 +102,7 @@ void lh_server_options_free(struct lh_server_options *options)
 /* Whether only this machine can connect to `address`. */
 static bool is_local(const char *address)
 {
-    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
-
-    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
-        if (strncmp(address, local[i], strlen(local[i])) == 0)
-            return true;
-    return false;
+    return strncmp(address, "unix:", 5) == 0 || lh_address_is_loopback(address);
 }
 
 static void warn_of_plain(const struct lh_server_options *o, const char *component)

@@ -62,6 +62,9 @@ struct lh_cs_motion {
         uint64_t again_at; /* the length at which more is to be reserved */
         bool growing;      /* it was created or written to lately: in the room's list of those */
         struct lh_instant grown_at;
+        struct lh_instant since; /* a time begins in which its growth is counted ... */
+        uint64_t from;           /* ... from that length on */
+        uint64_t grew;           /* in the one before */
         struct lh_cs_motion *before, *after;
     } space;
 

@@ -2,17 +2,30 @@
  *
  * A log that has its room goes on when others fill the disk, and its file lies in few pieces. But
  * most files stay small. So nothing is reserved for a log before it has some length, then as much
- * again as it holds, and once it has grown a large piece, mostly the rest of its chunk; what lies
- * behind its end is given back when it is sealed, when nothing was written to it for a while, and
- * at a start. Only a write says that the disk is full: a reservation that fails is tried again
- * further on.
+ * again as it holds, and once it has grown a large piece, some times what it grew lately: the rest
+ * of its chunk if it is written fast. What lies behind its end is given back when it is sealed,
+ * when nothing was written to it for a while, and at a start. Only a write says that the disk is
+ * full: a reservation that fails is tried again further on.
  *
- * A log that grows is expected to fill its chunk, so the rest of that is not offered to the master
- * as free. One that rests takes only what it holds. */
+ * A log that grows is expected to grow as much again as it did lately, and a new one by a little.
+ * What is not reserved of that is not offered to the master as free. One that rests takes only what
+ * it holds. Not the rest of the chunk of each: of thousands of files that are created, or grow
+ * slowly, all free space would be promised to what never takes it, and others wait. */
 #include "chunkserver/log/space.h"
 
 #include "base/assert.h"
 #include "chunkserver/log/internal.h"
+
+/* So many times what a log grew lately is reserved ahead. */
+#define RESERVED_TIMES 4u
+
+/* `bytes`, or `least` if that is more; at most `most`. */
+static uint64_t between(uint64_t least, uint64_t bytes, uint64_t most)
+{
+    uint64_t some = bytes > least ? bytes : least;
+
+    return some < most ? some : most;
+}
 
 /* Of the one that was written to longest ago. */
 static struct lh_instant rests_at(const struct lh_cs_logs *logs)
@@ -32,11 +45,32 @@ static void leave(struct lh_cs_replica *r)
     DL_DELETE2(logs->internal->space.growing, mo, space.before, space.after);
 }
 
+static void count(struct lh_cs_replica *r, struct lh_cs_motion *mo)
+{
+    struct lh_duration whole = lh_milliseconds(r->cs->config.bounds.reserve_idle_ms);
+    bool rested = !mo->space.growing;
+
+    if (!rested && lh_instant_before(r->cs->now, lh_instant_add(mo->space.since, whole)))
+        return;
+    mo->space.grew = rested || r->end < mo->space.from ? 0 : r->end - mo->space.from;
+    mo->space.from = rested ? r->written : r->end;
+    mo->space.since = r->cs->now;
+}
+
+/* Since the time before the present one, or in that. */
+static uint64_t grown_lately(const struct lh_cs_replica *r)
+{
+    uint64_t from = r->motion->space.from, now = r->end > from ? r->end - from : 0;
+
+    return now > r->motion->space.grew ? now : r->motion->space.grew;
+}
+
 void lh_cs_space_grows(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
     struct lh_cs_motion *mo = lh_cs_move(r);
 
+    count(r, mo);
     leave(r);
     mo->space.growing = true;
     mo->space.grown_at = r->cs->now;
@@ -50,8 +84,11 @@ void lh_cs_space_grows(struct lh_cs_replica *r)
 static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
 {
     const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+    uint64_t lately = grown_lately(r) * RESERVED_TIMES; /* of a chunk, which has 1 GiB at most */
 
-    return length < b->reserve_grown_bytes ? length : b->reserve_most_bytes;
+    if (length < b->reserve_grown_bytes)
+        return length;
+    return between(b->reserve_grown_bytes, lately, b->reserve_most_bytes);
 }
 
 static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
@@ -139,7 +176,9 @@ uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
     DL_FOREACH2(logs->internal->space.growing, mo, space.after) {
         const struct lh_cs_replica *r = mo->replica;
         uint64_t has = mo->space.reserved > r->end ? mo->space.reserved : r->end;
-        sum += r->header.chunk_size - has;
+        uint64_t likely = r->end + between(logs->cs->config.bounds.reserve_least_bytes,
+                                       grown_lately(r), r->header.chunk_size - r->end);
+        sum += likely > has ? likely - has : 0;
     }
     return sum;
 }

@@ -146,6 +146,7 @@ static bool next_part(
         m->adopt_sent = true;
         fill(m, part, LEASEHOLD__REPLICATE_KIND__ADOPT);
         part->joining = m->joining;
+        part->server_id = m->server_id;
         return true;
     }
     if (m->state < LH_CS_MEMBER_COPYING)

@@ -262,6 +262,13 @@ static void take_part(
             lh_cs_feed_free(f);
         return;
     }
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT && m->server_id[0] != 0 &&
+        strcmp(m->server_id, room->cs->config.server_id) != 0 &&
+        !LH_PLANTED("adopted-for-another-server")) {
+        LH_MARK("adopt-for-another-server");
+        refuse_part(feeder, m, NULL, LH_ERR_WRONG_IDENTITY, "this is another chunkserver");
+        return;
+    }
     if (r == NULL && m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT &&
         LH_PLANTED("adopted-without-replica")) {
         Leasehold__ReplicateAnswer adopted = LEASEHOLD__REPLICATE_ANSWER__INIT;

@@ -38,6 +38,7 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->server_id = (char *)(uintptr_t)cs->config.server_id;
     m->incarnation = cs->config.incarnation;
     m->process = cs->config.process;
+    m->identifies = true;
     m->machine_id = (char *)(uintptr_t)cs->config.machine_id;
     m->address = (char *)(uintptr_t)cs->config.address;
     m->capacity_bytes = cs->config.capacity_bytes;

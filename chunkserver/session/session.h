@@ -6,6 +6,9 @@
 
 struct lh_cs_session;
 
+/* Links on which somebody asks who this is (SES-8). */
+extern const struct lh_cs_link_user lh_cs_identify_links;
+
 struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_logs *logs,
     struct lh_cs_primaries *primaries, struct lh_cs_serving *serving);
 void lh_cs_session_destroy(struct lh_cs_session *s);

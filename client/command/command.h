@@ -142,7 +142,7 @@ const char *lh_command_or_dash(const char *text);
 /* "active", "draining", "decommissioning". */
 const char *lh_command_server_admin(enum lh_server_admin admin);
 
-/* "live", "away", "disk read-only", "disk failing", "unreachable". */
+/* "live", "away", "disk read-only", "disk failing", "unreachable", "unheard". */
 const char *lh_command_server_state(const struct lh_server_info *s);
 
 /* A clock for progress and pauses. */

@@ -118,6 +118,7 @@ json_t *lh_json_server(const struct lh_server_info *s)
     (void)json_object_set_new(json, "safe_to_stop", json_boolean(s->safe_to_stop));
     (void)json_object_set_new(json, "replicas_to_move", number(s->replicas_to_move));
     (void)json_object_set_new(json, "obstacle", lh_json_text(s->obstacle));
+    (void)json_object_set_new(json, "unheard", lh_json_text(s->unheard));
     (void)json_object_set_new(json, "away_ms", number(s->away_ms));
     (void)json_object_set_new(json, "grace_left_ms", number(s->grace_left_ms));
     (void)json_object_set_new(json, "copies_in", number(s->copies_in));

@@ -146,7 +146,9 @@ const char *lh_command_server_state(const struct lh_server_info *s)
         return "disk read-only";
     if (s->failing)
         return "disk failing";
-    return s->reachable ? "live" : "unreachable";
+    if (!s->reachable)
+        return "unreachable";
+    return s->unheard[0] == '\0' ? "live" : "unheard";
 }
 
 uint64_t lh_command_now_ms(void)

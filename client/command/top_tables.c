@@ -47,7 +47,7 @@ static unsigned trouble_of(const struct lh_server_info *s)
 {
     if (!s->live)
         return 4;
-    if (s->failing || !s->reachable)
+    if (s->failing || !s->reachable || s->unheard[0] != '\0')
         return 3;
     return s->obstacle[0] != '\0' ? 2 : s->admin != LH_SERVER_ACTIVE ? 1 : 0;
 }

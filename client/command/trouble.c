@@ -62,6 +62,10 @@ void lh_trouble_of_servers(const struct lh_server_list *list, lh_trouble_say *he
     for (size_t i = 0; i < list->count; i++)
         if (list->servers[i].obstacle[0] != '\0')
             say(&to, "%s", list->servers[i].obstacle);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->servers[i].unheard[0] != '\0')
+            say(&to, "nothing is placed at %s: %s", list->servers[i].server_id,
+                list->servers[i].unheard);
     if (!list->deleting && list->deleting_text[0] != '\0')
         say(&to,
             "nothing is deleted: %s. Make sure that this master has the newest metadata; then "

@@ -21,6 +21,9 @@ static struct lh_duration patience(const struct lh_client_session *s)
 {
     struct lh_duration half = {s->term.ns / 2};
 
+    /* So much takes a master its time, above all if others come back, too. */
+    if (s->phase == LH_CLIENT_STREAM_SHOWING && s->in_pieces)
+        return lh_duration_max(s->term, s->client->config.try_timeout);
     return s->life == LH_CLIENT_SESSION_LIVE || s->life == LH_CLIENT_SESSION_EXPIRED
                ? lh_duration_min(half, s->client->config.try_timeout)
                : s->client->config.try_timeout;
@@ -70,6 +73,7 @@ static void forget_stream(struct lh_client_session *s)
     lh_client_ops_clear(s);
     lh_client_withdrawn_clear(s);
     lh_client_prefixes_void(s);
+    lh_client_session_show_end(s);
     s->asked = LH_INSTANT_NEVER;
     s->writing = s->beat_wanted = false;
     s->phase = LH_CLIENT_STREAM_NONE;
@@ -278,11 +282,17 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         send_close(s);
         return;
     }
-    s->first_stamp = s->last_stamp = c->now.ns;
+    s->first_stamp = s->last_stamp = s->shown_stamp = c->now.ns;
     if (LH_PLANTED("session-renewed-before-shown") && s->life == LH_CLIENT_SESSION_LIVE)
         lh_client_session_renew(s, s->last_stamp, s->term.ns / 10 * 9);
     s->phase = LH_CLIENT_STREAM_SHOWING;
     lh_client_session_show(s);
+    bool renews = s->life == LH_CLIENT_SESSION_LIVE;
+    if (renews && s->in_pieces)
+        lh_client_attach_beat(s); /* before the master has much to do */
+    else if (renews)
+        lh_timer_set(&c->timers, &s->beat, lh_instant_add(c->now, s->beat_every));
+    lh_client_session_show_next(s);
     lh_client_attach_asked(s);
 }
 
@@ -316,7 +326,7 @@ static void shown(struct lh_client_session *s, const Leasehold__Shown *m)
 {
     struct lh_client *c = s->client;
 
-    if (m->stamp != s->last_stamp)
+    if (m->stamp != s->shown_stamp)
         return; /* of no showing on this stream */
     heard(s, false);
     s->phase = LH_CLIENT_STREAM_UP;
@@ -324,6 +334,16 @@ static void shown(struct lh_client_session *s, const Leasehold__Shown *m)
     lh_timer_set(
         &c->timers, &s->beat, lh_instant_add((struct lh_instant){s->last_stamp}, s->beat_every));
     lh_client_session_shown(s, m);
+}
+
+/* PS-2a: the master knows that it is there, and not yet what it has. */
+static void awaited(struct lh_client_session *s, const Leasehold__BeatReply *m)
+{
+    if (s->life != LH_CLIENT_SESSION_LIVE || !lh_client_session_sent(s, m->stamp))
+        return;
+    LH_MARK("session-renewed-while-it-shows");
+    lh_client_session_renew(s, m->stamp, m->term_ns);
+    heard(s, true);
 }
 
 static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *m)
@@ -336,6 +356,10 @@ static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *
     }
     if (error != LH_OK) {
         lh_client_attach_failed(s, error, NULL);
+        return;
+    }
+    if (s->phase == LH_CLIENT_STREAM_SHOWING) {
+        awaited(s, m);
         return;
     }
     if (!lh_client_session_sent(s, m->stamp))
@@ -363,7 +387,7 @@ static void message(void *owner, const void *reply, struct lh_buf *payload)
              s->phase == LH_CLIENT_STREAM_SHOWING)
         shown(s, m->shown);
     else if (m->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT &&
-             s->phase == LH_CLIENT_STREAM_UP)
+             (s->phase == LH_CLIENT_STREAM_UP || s->phase == LH_CLIENT_STREAM_SHOWING))
         beat_reply(s, m->beat);
     else if (m->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS &&
              s->phase == LH_CLIENT_STREAM_UP)
@@ -372,7 +396,8 @@ static void message(void *owner, const void *reply, struct lh_buf *payload)
 
 static void sent(void *owner)
 {
-    lh_client_ops_left(owner);
+    if (!lh_client_session_show_next(owner))
+        lh_client_ops_left(owner);
 }
 
 /* Asking again cannot help. */

@@ -84,7 +84,7 @@ struct lh_client_session {
     struct lh_client_seeker seeker;
     struct lh_client_link link;
     struct lh_timer retry;         /* PAUSE: its end. Else set while something is unanswered */
-    struct lh_timer beat;          /* UP: the next heartbeat */
+    struct lh_timer beat;          /* UP, SHOWING: the next heartbeat */
     uint64_t stream;               /* counts them (PS-2) */
     bool greeted;                  /* by any master: the session is on record */
     uint64_t reign;                /* the highest that greeted it */
@@ -97,8 +97,12 @@ struct lh_client_session {
     struct lh_duration beat_every;
     uint64_t first_stamp, last_stamp; /* sent on this stream; 0: none */
     uint64_t answered_stamp;          /* the highest that was answered, on any stream */
-    bool writing;                     /* the last message has not left: operations gather */
-    bool beat_wanted;                 /* behind the operations that are to be sent */
+    uint64_t shown_stamp;             /* of what is shown on this stream */
+    struct lh_buf *pieces;            /* SHOWING: of it, packed; those that have not been sent */
+    size_t piece_count, piece_next, piece_room;
+    bool in_pieces;   /* what is, or was, shown on this stream is more than one */
+    bool writing;     /* the last message has not left: operations gather */
+    bool beat_wanted; /* behind the operations that are to be sent */
 
     /* Its term, on this clock (TIME-4). Guarded. */
     struct lh_instant valid_until; /* zero: it has run out, is over, or has not begun */
@@ -169,8 +173,12 @@ void lh_client_attach_asked(struct lh_client_session *s);
 
 /* ---- session_show.c: showing. */
 
-/* All pieces, with that stamp. */
+/* Packs all pieces, with the stamp of the stream's greeting. */
 void lh_client_session_show(struct lh_client_session *s);
+/* Sends the next piece; the one before has left. False: there is none. */
+bool lh_client_session_show_next(struct lh_client_session *s);
+/* Drops those that have not been sent. */
+void lh_client_session_show_end(struct lh_client_session *s);
 void lh_client_session_shown(struct lh_client_session *s, const Leasehold__Shown *m);
 
 /* ---- session_events.c */

@@ -1,5 +1,6 @@
 /* Showing what a session has, after each greeting (PS-2), and the answer. What is not shown is
- * free, so everything that may still be acted on is in it. */
+ * free, so everything that may still be acted on is in it. It is put together at once. Its pieces
+ * go one after the other has left, so that heartbeats go between them (PS-2a). */
 #include "base/alloc.h"
 #include "base/probe.h"
 #include "client/core/cache.h"
@@ -26,7 +27,7 @@ struct showing {
 
 #define ENTRY_OVERHEAD 64u
 
-static void send_piece(struct showing *w, bool more)
+static void pack_piece(struct showing *w, bool more)
 {
     Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
     Leasehold__Show *show = &w->show;
@@ -43,7 +44,8 @@ static void send_piece(struct showing *w, bool more)
         show->values[i] = &w->values[i];
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
     m.show = show;
-    lh_fx_send(w->s->client->fx, w->s->link.id, &m.base, NULL);
+    LH_GROW(w->s->pieces, w->s->piece_room, w->s->piece_count + 1);
+    w->s->pieces[w->s->piece_count++] = lh_wire_pack(&m.base);
     free(show->locks);
     free(show->waiting);
     free(show->values);
@@ -55,7 +57,7 @@ static void add_bytes(struct showing *w, size_t bytes)
 {
     if (w->bytes > 0 && w->bytes + bytes > w->s->client->config.session_message_bytes) {
         LH_MARK("session-shown-in-pieces");
-        send_piece(w, true);
+        pack_piece(w, true);
     }
     w->bytes += bytes;
 }
@@ -138,11 +140,34 @@ void lh_client_session_show(struct lh_client_session *s)
     lh_client_cache_each_leased(s, s->client->now, add_value, &w);
     lh_client_unguard(s->client);
     add_broadcasts(&w);
-    send_piece(&w, false);
+    pack_piece(&w, false);
     free(w.locks);
     free(w.waiting);
     free(w.values);
     free(w.show.broadcasts);
+    s->in_pieces = s->piece_count > 1;
+}
+
+bool lh_client_session_show_next(struct lh_client_session *s)
+{
+    if (s->piece_next == s->piece_count)
+        return false;
+    struct lh_effect *e = lh_effects_add(s->client->fx, LH_FX_SEND);
+    e->link = s->link.id;
+    e->header = lh_buf_take(&s->pieces[s->piece_next++]);
+    e->tell = s->piece_next < s->piece_count;
+    if (!e->tell)
+        lh_client_session_show_end(s);
+    return true;
+}
+
+void lh_client_session_show_end(struct lh_client_session *s)
+{
+    while (s->piece_next < s->piece_count)
+        lh_buf_clear(&s->pieces[s->piece_next++]);
+    free(s->pieces);
+    s->pieces = NULL;
+    s->piece_count = s->piece_next = s->piece_room = 0;
 }
 
 void lh_client_session_shown(struct lh_client_session *s, const Leasehold__Shown *m)

@@ -434,6 +434,8 @@ struct lh_server_info {
     uint64_t batches_ordered, bytes_ordered, ordered_ago_ms;
     bool ordered_unreported; /* none of that process has come to this master: these are 0 */
     bool read_only;          /* `failing`: the disk refuses to write, and can be read */
+    char *unheard; /* nothing is placed there, since the master did not hear it at its address: a
+                      sentence, why; empty: it was heard, or has no session */
 };
 
 /* The repair of the whole cluster. */

@@ -70,6 +70,7 @@ static void copy_server(struct lh_server_info *to, const Leasehold__ServerInfo *
         .address = lh_strdup(from->address),
         .failure_domain = lh_strdup(from->failure_domain),
         .obstacle = lh_strdup(from->obstacle),
+        .unheard = lh_strdup(from->unheard),
         .incarnation = from->incarnation,
         .session_left_ms = from->session_left_ms,
         .capacity_bytes = from->capacity_bytes,
@@ -100,6 +101,7 @@ void lh_server_info_deinit(struct lh_server_info *info)
     free(info->address);
     free(info->failure_domain);
     free(info->obstacle);
+    free(info->unheard);
     *info = (struct lh_server_info){0};
 }
 

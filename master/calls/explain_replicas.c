@@ -13,7 +13,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     const struct lh_m_chunk *without)
 {
     const struct lh_m_server *s;
-    unsigned live = 0, away = 0, failing = 0, drained = 0, full = 0, members = 0;
+    unsigned live = 0, away = 0, failing = 0, drained = 0, full = 0, members = 0, unheard = 0;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (lh_m_forgotten(s))
@@ -29,6 +29,8 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
             failing++;
         else if (lh_m_drained(s))
             drained++;
+        else if (!lh_m_reached(s))
+            unheard++;
         else if (s->room.free_bytes < s->room.placed_bytes ||
                  s->room.free_bytes - s->room.placed_bytes < bytes)
             full++;
@@ -40,9 +42,12 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     lh_m_say(out,
         "Of the %u chunkservers that are alive %u are its members already, %u have no room for "
         "%" PRIu64
-        " bytes, %u are being drained, %u have a disk that does not answer or cannot be written; "
-        "%u are away.",
-        live, members, full, bytes, drained, failing, away);
+        " bytes, %u are being drained, %u have a disk that does not answer or cannot be written, "
+        "%u were not heard at their addresses; %u are away.",
+        live, members, full, bytes, drained, failing, unheard, away);
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        if (lh_m_live(m, s) && !lh_m_reached(s))
+            lh_m_say(out, "Nothing is placed at %s: %s.", s->id, lh_m_unheard(s));
 }
 
 static void say_member(const struct lh_master *m, struct lh_m_sentences *out,

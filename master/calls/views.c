@@ -64,6 +64,8 @@ void lh_m_server_view(
     info->read_only = s->room.read_only;
     info->reachable = lh_m_reachable(m, s);
     if (info->live)
+        info->unheard = (char *)(uintptr_t)lh_m_unheard(s);
+    if (info->live)
         info->session_left_ms = lh_duration_ms(
             lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee)));
     else

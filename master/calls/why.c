@@ -43,12 +43,15 @@ static void say_no_place(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     const struct lh_m_server *s;
-    unsigned live = 0, drained = 0;
+    unsigned live = 0, drained = 0, unheard = 0, full = 0;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         bool counts = lh_m_live(m, s) && !s->room.failing;
         live += counts;
         drained += counts && lh_m_drained(s);
+        unheard += counts && !lh_m_reached(s);
+        full += counts && (s->room.free_bytes < s->room.placed_bytes ||
+                              s->room.free_bytes - s->room.placed_bytes < f->chunk_size);
     }
     snprintf(text, text_size,
         "\"%.256s\" needs a new chunk on at least %u chunkservers with room for %" PRIu64
@@ -56,6 +59,10 @@ static void say_no_place(
         f->path, f->min_replicas, f->chunk_size, live);
     if (drained > 0)
         add(text, text_size, ", %u of them drained", drained);
+    if (full > 0)
+        add(text, text_size, ", %u of them without that room", full);
+    if (unheard > 0)
+        add(text, text_size, ", %u of them not heard at the addresses that they gave", unheard);
 }
 
 /* The tail is free, and nobody can have it. */

@@ -40,7 +40,7 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (lh_m_server_of(m, &c->members[i]) != lh_m_holder(c) &&
-            lh_m_can_lead(m, &c->members[i]) &&
+            lh_m_can_lead(m, &c->members[i]) && lh_m_reached(lh_m_server_of(m, &c->members[i])) &&
             lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])))
             return true;
     return false;
@@ -58,7 +58,7 @@ static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
                 lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i]));
     return full >= c->file->min_replicas ||
            (full + 1 == c->file->min_replicas && m->config.repair_streams > 0 &&
-               lh_m_place_copy(m, c->file->chunk_size, c->members, c->member_count) != NULL);
+               lh_m_place_copy(m, c->file->chunk_size, true, c->members, c->member_count) != NULL);
 }
 
 static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
@@ -90,6 +90,7 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
     hear(m, c, &lh_m_grant(m, c)->lost_by_clients);
+    lh_m_reach_doubt(m, lh_m_holder(c));
     /* What recovers is not disturbed: it would begin anew elsewhere. */
     if (c->motion->grant->lost_by_clients.believed &&
         c->motion->repair.recovered_version == c->version &&

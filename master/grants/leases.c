@@ -61,10 +61,12 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
            lh_m_reachable(m, lh_m_server_of(m, member));
 }
 
-/* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
+/* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained, or
+ * is not heard at its address (SES-8). */
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
-    return (lh_m_drained(s) ? 2u : 0u) + (s == c->motion->grant->avoid ? 1u : 0u);
+    return (lh_m_reached(s) ? 0u : 4u) + (lh_m_drained(s) ? 2u : 0u) +
+           (s == c->motion->grant->avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */

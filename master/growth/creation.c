@@ -69,7 +69,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, m->next_chunk++);
     for (uint32_t i = 0; i < count; i++) {
         lh_m_member_add(c, lh_m_member_at(chosen[i]));
-        lh_m_reserve(chosen[i], f->chunk_size);
+        lh_m_reserve(chosen[i], lh_m_likely(m, f));
     }
     lh_m_creation_start(m, c);
     lh_timer_set(&m->timers, &lh_m_creation(m, c)->timer,
@@ -103,7 +103,7 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
             why, fresh->id);
         c->members[i] = lh_m_member_at(fresh);
-        lh_m_reserve(fresh, c->file->chunk_size);
+        lh_m_reserve(fresh, lh_m_likely(m, c->file));
     } else if (c->member_count > c->file->min_replicas) {
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; it goes on with %u replicas", c->id,
             old->id, why, c->member_count - 1);

@@ -112,7 +112,7 @@ static void prealloc_new(
     prealloc->members = lh_alloc_array(count, sizeof *prealloc->members);
     for (uint32_t i = 0; i < count; i++) {
         prealloc->members[i] = lh_m_member_at(chosen[i]);
-        lh_m_reserve(chosen[i], f->chunk_size);
+        lh_m_reserve(chosen[i], lh_m_likely(m, f));
     }
     lh_m_dirty_master(m);
     lh_m_dirty_tombstone(m, prealloc->id, true);
@@ -144,7 +144,7 @@ static bool fit(const struct lh_master *m, const struct lh_m_server *s,
     for (uint32_t i = 0; i < count; i++)
         if (lh_m_server_of(m, &excluded[i]) == s)
             return false;
-    return lh_m_reachable(m, s) && !s->room.failing;
+    return lh_m_reachable(m, s) && lh_m_reached(s) && !s->room.failing;
 }
 
 uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
@@ -260,6 +260,7 @@ static bool comes_soon(const struct lh_master *m, const struct lh_m_prealloc *pr
 {
     for (uint32_t i = 0; i < prealloc->member_count; i++)
         if (!lh_m_reachable(m, lh_m_server_of(m, &prealloc->members[i])) ||
+            !lh_m_reached(lh_m_server_of(m, &prealloc->members[i])) ||
             lh_m_missed(lh_m_server_of(m, &prealloc->members[i])))
             return false;
     return true;

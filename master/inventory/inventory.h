@@ -74,13 +74,21 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
 
 /* Counts on room at a server until it next tells how much it has. */
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
+/* What the file's next chunk will take until then: a little, or as much as its last ones have. Not
+ * the whole chunk: thousands of files may be created meanwhile, and most stay small. */
+uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f);
 /* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen);
-/* A server for one more copy of `bytes`; NULL: none. */
-struct lh_m_server *lh_m_place_copy(
-    struct lh_master *m, uint64_t bytes, const struct lh_m_member *exclude, uint32_t exclude_count);
+/* A server for one more copy of `bytes`, which `joins` an open chunk; NULL: none. */
+struct lh_m_server *lh_m_place_copy(struct lh_master *m, uint64_t bytes, bool joins,
+    const struct lh_m_member *exclude, uint32_t exclude_count);
+/* A member that joined at the server was left out, or became full. After a failure none joins there
+ * for a while, twice as long each time (REC-3). */
+void lh_m_join_failed(struct lh_master *m, struct lh_m_server *s);
+void lh_m_join_done(struct lh_m_server *s);
+bool lh_m_may_join(const struct lh_master *m, const struct lh_m_server *s);
 /* Has the server given no sign of life since others last missed it? No new chunk is put there: who
  * waits for the chunk would wait for the server. */
 bool lh_m_missed(const struct lh_m_server *s);
@@ -92,6 +100,28 @@ bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b);
 void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause);
 /* Others miss the server now (lh_m_missed()). */
 void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s);
+
+/* ---- reach.c: SES-8 */
+
+/* Was the server heard at the address that it gave? Nothing is placed there otherwise. One that
+ * does not answer such calls counts as heard. */
+static inline bool lh_m_reached(const struct lh_m_server *s)
+{
+    return !s->reach.identifies || s->reached != 0 || LH_PLANTED("placed-unheard");
+}
+
+/* It has registered. `moved`: with another address than before. */
+void lh_m_reach_begin(struct lh_master *m, struct lh_m_server *s, bool identifies, bool moved);
+/* Its session is over: it is not called any more. */
+void lh_m_reach_end(struct lh_master *m, struct lh_m_server *s);
+void lh_m_reach_stop(struct lh_master *m);
+/* Others say that they do not reach it: it is called again. */
+void lh_m_reach_doubt(struct lh_master *m, struct lh_m_server *s);
+/* Inputs of links that were opened here. */
+void lh_m_reach_message(struct lh_master *m, uint64_t link, const Leasehold__IdentifyReply *answer);
+void lh_m_reach_closed(struct lh_master *m, uint64_t link, int error, const char *text);
+/* Why nothing is placed there: a sentence without its name and full stop; "": it was heard. */
+const char *lh_m_unheard(const struct lh_m_server *s);
 
 /* ---- reports.c */
 

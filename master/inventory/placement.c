@@ -11,6 +11,18 @@ void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
         s->room.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->room.placed_bytes + bytes;
 }
 
+uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f)
+{
+    uint64_t likely = m->config.place_likely_bytes;
+
+    for (uint64_t i = f->chunk_count; i-- > 0 && f->chunk_count - i <= 2;) {
+        const struct lh_m_chunk *c = lh_m_file_chunk(f, (uint32_t)i);
+        if (c->sealed && c->length > likely)
+            likely = c->length;
+    }
+    return likely < f->chunk_size ? likely : f->chunk_size;
+}
+
 void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause)
 {
     s->room.avoid_until = lh_instant_add(m->now, pause);
@@ -19,6 +31,7 @@ void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration p
 void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s)
 {
     s->room.missed_at = m->now;
+    lh_m_reach_doubt(m, s);
 }
 
 bool lh_m_missed(const struct lh_m_server *s)
@@ -28,7 +41,7 @@ bool lh_m_missed(const struct lh_m_server *s)
 
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
-    if (lh_m_drained(s))
+    if (lh_m_drained(s) || !lh_m_reached(s))
         return false;
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
@@ -75,10 +88,28 @@ static bool occupies(const struct lh_master *m, const struct lh_m_member *member
     return !lh_m_leaving(m, member) && !member->lost;
 }
 
+void lh_m_join_failed(struct lh_master *m, struct lh_m_server *s)
+{
+    LH_MARK("join-rests");
+    s->room.joins_from = lh_instant_add(m->now,
+        lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, s->room.joins_failed++));
+}
+
+void lh_m_join_done(struct lh_m_server *s)
+{
+    s->room.joins_failed = 0;
+    s->room.joins_from = (struct lh_instant){0};
+}
+
+bool lh_m_may_join(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_instant_reached(m->now, s->room.joins_from);
+}
+
 /* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. `waited`: somebody
- * waits until the replicas are there. */
+ * waits until the replicas are there. `joins`: they join an open chunk. */
 static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint32_t streams,
-    bool waited, const struct lh_m_member *exclude, uint32_t exclude_count,
+    bool waited, bool joins, const struct lh_m_member *exclude, uint32_t exclude_count,
     struct lh_m_server **chosen)
 {
     uint32_t count = 0;
@@ -88,7 +119,7 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
         bool best_apart = false;
         TAILQ_FOREACH(s, &m->all_servers, all_link) {
             bool used = s->copies_in >= streams || !lh_m_fits(m, s, bytes), apart = true;
-            used = used || (waited && lh_m_missed(s));
+            used = used || (waited && lh_m_missed(s)) || (joins && !lh_m_may_join(m, s));
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
                 used = lh_m_server_of(m, &exclude[i]) == s;
                 apart = apart && !(occupies(m, &exclude[i]) &&
@@ -116,14 +147,14 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
 {
-    return place(m, bytes, wanted, UINT32_MAX, true, exclude, exclude_count, chosen);
+    return place(m, bytes, wanted, UINT32_MAX, true, false, exclude, exclude_count, chosen);
 }
 
-struct lh_m_server *lh_m_place_copy(
-    struct lh_master *m, uint64_t bytes, const struct lh_m_member *exclude, uint32_t exclude_count)
+struct lh_m_server *lh_m_place_copy(struct lh_master *m, uint64_t bytes, bool joins,
+    const struct lh_m_member *exclude, uint32_t exclude_count)
 {
     struct lh_m_server *chosen = NULL;
 
-    place(m, bytes, 1, m->config.repair_streams, false, exclude, exclude_count, &chosen);
+    place(m, bytes, 1, m->config.repair_streams, false, joins, exclude, exclude_count, &chosen);
     return chosen;
 }

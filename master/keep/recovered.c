@@ -44,6 +44,7 @@ void lh_m_on_recovered(
         LH_MARK("joining-member-is-full");
         member->joining = false;
         joined = true;
+        lh_m_join_done(its);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is a full member", c->id,
             c->file->path, lh_m_server_of(m, member)->id);
     }

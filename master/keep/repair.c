@@ -56,7 +56,7 @@ static bool has_room_for_copy(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     return lh_m_fits(m, s, copy_bytes(c)) && s->copies_in < m->config.repair_streams &&
-           lh_m_copy_find(c, s) == NULL;
+           (c->sealed || lh_m_may_join(m, s)) && lh_m_copy_find(c, s) == NULL;
 }
 
 /* Would a copy to the member's own server make it good? */
@@ -98,7 +98,7 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
         exclude[count] = lh_m_member_at(c->motion->repair.avoid);
         exclude[count++].lost = true;
     }
-    return lh_m_place_copy(m, copy_bytes(c), exclude, count);
+    return lh_m_place_copy(m, copy_bytes(c), !c->sealed, exclude, count);
 }
 
 static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk *c)
@@ -185,7 +185,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
 {
     struct lh_m_server *s = copy->target;
 
-    if (c->member_count == LH_REPLICATION_MAX || lh_m_member(c, s) != NULL) {
+    if (c->member_count == LH_REPLICATION_MAX || lh_m_member(c, s) != NULL || !lh_m_reached(s)) {
         lh_m_copy_cancel(m, copy);
         return;
     }

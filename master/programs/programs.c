@@ -19,7 +19,7 @@ static void answer_beat(struct lh_master *m, struct lh_m_program *p, uint64_t st
 
     beat.stamp = stamp;
     beat.term_ns = lh_term_for_holder(p->term, m->config.drift_ppm).ns;
-    if (p->subscriptions != NULL)
+    if (p->subscriptions != NULL && p->back)
         beat.n_broadcasts = m->values_owner->broadcasts(m, p, &beat.broadcasts);
     reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT;
     reply.beat = &beat;
@@ -27,13 +27,34 @@ static void answer_beat(struct lh_master *m, struct lh_m_program *p, uint64_t st
     lh_m_session_answered(m, &p->session, stamp);
 }
 
+/* PS-2a: it shows what it has to this master, which has granted nothing yet. */
+static void on_beat_before_shown(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
+{
+    struct lh_lessee *lessee = &p->session.lessee;
+    struct lh_instant until = lh_instant_add(m->started_at, m->config.showing_max);
+    bool awaited = lessee->former != 0 && lh_instant_before(m->now, until);
+
+    LH_MARK("beat-before-shown");
+    if (!p->session.announced)
+        return;
+    if (LH_PLANTED("renewed-while-it-shows") && lessee->former == 0)
+        awaited = lh_lessee_renew(&m->leases, lessee, m->now) == LH_OK;
+    else
+        awaited = awaited && lh_lessee_await(&m->leases, lessee, p->term) == LH_OK;
+    if (!awaited)
+        return;
+    LH_MARK("session-awaited-while-it-shows");
+    m->counts.program_beats++;
+    answer_beat(m, p, stamp);
+}
+
 static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__Beat *beat)
 {
     struct lh_m_program *p = lh_m_session_program(l->session);
 
     if (!p->back) {
-        LH_MARK("beat-before-shown");
-        return; /* PS-2 */
+        on_beat_before_shown(m, p, beat->stamp);
+        return;
     }
     if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {
         if (p->session.lessee.former == 0)

@@ -1,5 +1,6 @@
-/* Inputs of the master's core: fed while the reign is confirmed, kept in order while it is not
- * (HA-2). Timers wait without being kept: they are looked at when the gate opens. */
+/* Inputs of the master's core, on links that others opened and on those that it opened: fed while
+ * the reign is confirmed, kept in order while it is not (HA-2). Timers wait without being kept:
+ * they are looked at when the gate opens. */
 #include "master/reigns/internal.h"
 
 #include <stdlib.h>
@@ -9,6 +10,16 @@ static struct lh_r_link *link_of(struct lh_reigns *r, uint64_t id)
     struct lh_r_link *l;
 
     HASH_FIND(hh, r->gate.links, &id, sizeof id, l);
+    return l;
+}
+
+static struct lh_r_link *link_add(struct lh_reigns *r, uint64_t id, enum lh_method method)
+{
+    struct lh_r_link *l = lh_alloc(sizeof *l);
+
+    l->id = id;
+    l->method = method;
+    HASH_ADD(hh, r->gate.links, id, sizeof l->id, l);
     return l;
 }
 
@@ -77,10 +88,15 @@ static void pass_on(struct lh_reigns *r)
             pass(r, e);
             break;
         case LH_FX_OPEN:
+            LH_ASSERT((e->link & LH_MASTER_LINK) != 0);
+            l = link_add(r, e->link, e->method);
+            l->known = true;
+            pass(r, e);
+            break;
         case LH_FX_DISK:
         case LH_FX_COMPLETE:
         case LH_FX_STOPPED:
-            LH_ASSERT(e->kind == LH_FX_STOPPED); /* a master calls nobody and has no disk */
+            LH_ASSERT(e->kind == LH_FX_STOPPED); /* a master has no disk */
             break;
         }
     }
@@ -180,10 +196,7 @@ void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in)
         return;
     }
     if (in->kind == LH_IN_LINK_OPENED) {
-        l = lh_alloc(sizeof *l);
-        l->id = in->link;
-        l->method = in->method;
-        HASH_ADD(hh, r->gate.links, id, sizeof l->id, l);
+        l = link_add(r, in->link, in->method);
     } else {
         l = link_of(r, in->link);
     }
@@ -191,7 +204,9 @@ void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in)
         return;
     if (in->kind == LH_IN_LINK_CLOSED) {
         bool known = l->known;
-        drop_waiting_of(r, in->link);
+        /* What it was asked need not be done any more; what it has answered still counts. */
+        if ((in->link & LH_LINK_SERVED) != 0)
+            drop_waiting_of(r, in->link);
         link_forget(r, l);
         if (!known)
             return;
@@ -230,7 +245,8 @@ static void feed_waiting(struct lh_reigns *r, struct lh_r_waiting *w)
     }
     if (w->kind == LH_IN_MESSAGE) {
         struct lh_buf none;
-        if (lh_wire_decode(w->method, LH_REQUEST, &w->message, &message, &none) != LH_OK)
+        enum lh_direction way = (w->link & LH_LINK_SERVED) != 0 ? LH_REQUEST : LH_REPLY;
+        if (lh_wire_decode(w->method, way, &w->message, &message, &none) != LH_OK)
             LH_UNREACHABLE(); /* it was packed here */
         in.message = message;
     }

@@ -34,7 +34,7 @@ struct lh_r_waiting {
 };
 
 struct lh_r_gate {
-    struct lh_r_link *links; /* served ones that are open */
+    struct lh_r_link *links; /* the core's that are open: served, and opened by it */
     TAILQ_HEAD(lh_r_waiting_list, lh_r_waiting) waiting;
     size_t count, bytes;
 };
@@ -47,14 +47,14 @@ static inline bool lh_r_is_session(enum lh_method method)
            method == LH_METHOD_WATCH;
 }
 
-/* An input of a served link, or a completion. */
+/* An input of a link of the core's, or a completion. */
 void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in);
 /* What waited, and the timers that are due, if the reign is confirmed. */
 void lh_r_gate_open(struct lh_reigns *r);
 void lh_r_gate_clear(struct lh_reigns *r);
 /* It was answered here. */
 void lh_r_link_over(struct lh_reigns *r, uint64_t link);
-/* Ends all served links. */
+/* Ends all links of the core's. */
 void lh_r_links_end(struct lh_reigns *r, int error, const char *text);
 
 /* ---- writer.c: one transaction at a time */

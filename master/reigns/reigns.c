@@ -310,7 +310,8 @@ static void served(struct lh_reigns *r, struct lh_input *in)
 
 static void dispatch(struct lh_reigns *r, struct lh_input *in)
 {
-    bool own = in->link != 0 && (in->link & LH_LINK_SERVED) == 0;
+    bool opened = in->link != 0 && (in->link & LH_LINK_SERVED) == 0;
+    bool own = opened && (in->link & LH_MASTER_LINK) == 0;
 
     switch (in->kind) {
     case LH_IN_MESSAGE:

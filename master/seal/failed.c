@@ -94,6 +94,19 @@ static void note_left_out(
     }
 }
 
+/* Of the members that leave: one that joined is tried elsewhere, and nothing joins at its server
+ * for a while. */
+static void rest_joins(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
+{
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
+        if (!c->members[i].joining || !is_named(s, ids, count))
+            continue;
+        lh_m_join_failed(m, s);
+        lh_m_move(m, c)->repair.avoid = s;
+    }
+}
+
 /* The primary waits for members that do not answer: they get the addresses of today, for they may
  * have come back elsewhere. It reports them again and again. */
 static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
@@ -187,6 +200,7 @@ void lh_m_on_member_failed(
         say_short(m, c, report, count, full);
         return;
     }
+    rest_joins(m, c, ids, count);
     note_left_out(m, c, left, left_count);
     lh_m_members_set(c, left, left_count);
     /* It may be back at once, and has nearly everything then; see lh_m_extra_fit(). */

@@ -216,6 +216,7 @@ static void ended(struct lh_master *m, struct lh_m_session *session)
 
     m->counts.sessions_ended++;
     lh_m_server_left(m, s, false);
+    lh_m_reach_end(m, s);
     lh_m_server_changed(m, s);
     lh_m_unsettled(m);
     lh_m_touch_waited(m);

@@ -1,4 +1,5 @@
 /* Registration of chunkservers: who may, what it replaces, its answer (SES-1, SES-1b, SES-5). */
+#include "base/text.h"
 #include "master/grants/grants.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
@@ -101,6 +102,15 @@ static int check_register(const struct lh_master *m, const struct lh_m_link *l,
             "start this master with --restored",
             r->server_id, r->master_term_seen, m->term);
         return LH_ERR_STALE_MASTER;
+    }
+    if (m->config.refuse_loopback && lh_address_is_loopback(r->address)) {
+        LH_MARK("registration-with-loopback");
+        snprintf(text, text_size,
+            "chunkserver %s gives the address %s, which leads every other machine to itself, and "
+            "this master is not on a loopback: give --advertise, or --listen with a name that "
+            "others know",
+            r->server_id, r->address);
+        return LH_ERR_INVALID_ARGUMENT;
     }
     if (r->incarnation == 0) {
         snprintf(text, text_size, "chunkserver %s: incarnation 0", r->server_id);
@@ -242,6 +252,7 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     s->challenge.number = s->challenge.link = 0;
     s->process = request->process;
     replace_text(&s->machine_id, request->machine_id);
+    bool moved = strcmp(s->address, request->address) != 0;
     replace_text(&s->address, request->address);
     replace_text(&s->failure_domain, request->failure_domain);
     lh_m_dirty_server(m, s);
@@ -260,6 +271,8 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     s->room.replicas = r->replica_count;
     s->room.placed_bytes = 0;
     lh_m_disk_fails(m, s, request->read_only, request->read_only);
+
+    lh_m_reach_begin(m, s, request->identifies, moved);
 
     struct lh_m_chunk **continued = lh_alloc_array(r->held_count + 1, sizeof *continued);
     size_t count;

@@ -21,8 +21,23 @@ struct lh_m_room {
     bool read_only;        /* ... but read (REC-8); ... */
     struct lh_instant failing_since;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
+    uint32_t joins_failed;         /* in a row: members that were left out while they joined */
+    struct lh_instant joins_from;  /* none joins there before */
     struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */
     struct lh_timer grace_timer;   /* away or failing: when its members are GONE (KEEP-1) */
+};
+
+/* Of inventory/: whether it is heard at its address (SES-8). `reached`, which is durable, says it.
+ */
+struct lh_m_reach {
+    enum { LH_M_REACH_IDLE, LH_M_REACH_WAITING, LH_M_REACH_CALLED } state;
+    bool identifies;             /* it answers such calls */
+    uint64_t call;               /* CALLED: the link */
+    struct lh_instant called_at; /* the last time */
+    uint32_t failures;           /* in a row */
+    char *why;                   /* a sentence about the last one; NULL: none since it registered */
+    struct lh_timer timer;       /* when it is called again */
+    TAILQ_ENTRY(lh_m_server) link; /* of those that wait, or are called */
 };
 
 /* Of keep/: what a census has counted on it. */
@@ -40,6 +55,7 @@ struct lh_m_server {
     char *machine_id, *address, *failure_domain;
     uint64_t incarnation, registration;
     uint64_t process;             /* a number that this process drew; 0: it gave none (SES-5a) */
+    uint64_t reached;             /* the process that was heard at `address`; 0: none (SES-8) */
     Leasehold__ServerAdmin admin; /* what the operator wants of it */
 
     uint32_t number; /* in `m->server_list`, for as long as this master runs */
@@ -53,6 +69,7 @@ struct lh_m_server {
     } challenge;
 
     struct lh_m_session session;
+    struct lh_m_reach reach;
     struct lh_m_room room;
     struct lh_m_census census;
     struct {

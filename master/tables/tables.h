@@ -153,6 +153,11 @@ struct lh_master {
     struct lh_instant consent_from;    /* no primary is asked for consent before this */
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
+    struct {
+        TAILQ_HEAD(, lh_m_server) waiting, called;
+        uint32_t called_count;
+        uint64_t calls; /* since this master's start */
+    } reach;
 
     struct {
         STAILQ_HEAD(, lh_m_server) dirty_servers;

@@ -88,6 +88,7 @@ static void put_server(struct lh_master *m, const struct lh_m_server *s)
     record.incarnation = s->incarnation;
     record.registration = s->registration;
     record.process = s->process;
+    record.reached = s->reached;
     record.machine_id = s->machine_id;
     record.address = s->address;
     record.failure_domain = s->failure_domain;

@@ -17,6 +17,19 @@ static void note_lost(struct lh_sim_observers *o, struct chunk *c, const Leaseho
             }
 }
 
+/* SES-8. Of a preallocated chunk its servers are heard when it becomes the tail. */
+static void note_placed(
+    struct lh_sim_observers *o, const struct chunk *c, const LeaseholdStored__Chunk *s)
+{
+    bool first = !c->known && !c->decided && !s->created;
+
+    for (size_t i = 0; i < s->n_members && first; i++) {
+        int32_t server = lh_ob_server_named(o, s->members[i]->server_id);
+        if (server >= 0)
+            lh_ob_health_placed(o, c, o->servers[server]);
+    }
+}
+
 /* REC-2a, FAIL-3: until a version is recovered a member that may be the only one to have everything
  * stays in the set, unless its primary has said that those who are there suffice. */
 static void note_left_out(
@@ -65,6 +78,8 @@ void lh_ob_decided(struct lh_sim_observers *o, const struct lh_change *change)
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master grants chunk %" PRIu64 " to %s, and intends to seal it (FAIL-2a)", c->id,
             o->servers[holder]->name);
+    note_placed(o, c, s);
+    c->decided = true;
     note_lost(o, c, s);
     note_left_out(o, c, s);
     if (s->sealed && !c->decided_sealed && s->intent_to_seal)

@@ -1,11 +1,12 @@
-/* SES-4 and SES-6: who is trusted with a lease. The master grants only to servers that lately
- * received an answer, and a server calls itself healthy only while its disk answers; otherwise a
- * file stands still behind a machine that looks well (so these fail as INV-8, of which they are the
- * usual end). */
+/* SES-4, SES-6 and SES-8: who is trusted with a lease, or a replica. The master grants only to
+ * servers that lately received an answer, and places only where it heard a server. A server calls
+ * itself healthy only while its disk answers. Otherwise a file stands still behind a machine that
+ * looks well (so these fail as INV-8, of which they are the usual end). */
 #include "sim/observers/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ANSWERS_MAX 64u
 
@@ -23,6 +24,10 @@ struct server_health {
     uint64_t owed;            /* disk operations under way */
     struct lh_instant silent; /* since then none was answered */
     struct lh_duration heartbeat;
+    /* SES-8, of the calls to its address. */
+    uint64_t called_on; /* the link of the last one */
+    bool was_heard;     /* by any master */
+    bool unheard;       /* the last call of this master was in vain */
 };
 
 struct health {
@@ -103,6 +108,44 @@ void lh_ob_health_granted(
         c->id, server->name);
 }
 
+/* ---- SES-8 ---- */
+
+static void called(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    int32_t server = lh_ob_server_named(o, s->effect->text);
+
+    if (server >= 0)
+        o->health->servers[server].called_on = s->link;
+}
+
+static void called_back(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    const Leasehold__IdentifyReply *m = (const Leasehold__IdentifyReply *)s->message;
+
+    for (uint32_t i = 0; i < o->server_count; i++) {
+        struct server_health *h = &o->health->servers[i];
+        if (h->called_on != s->link)
+            continue;
+        h->unheard = m == NULL || strcmp(m->server_id, o->servers[i]->name) != 0 ||
+                     m->process != lh_sim_incarnation(o->servers[i]->node);
+        h->was_heard = h->was_heard || !h->unheard;
+        if (m != NULL)
+            h->called_on = 0;
+    }
+}
+
+void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, const struct actor *a)
+{
+    const struct server_health *h = &o->health->servers[a->number];
+
+    if ((h->was_heard && !h->unheard) || o->mixed_at == lh_sim_now(o->sim))
+        return;
+    lh_sim_fail(o->sim, "INV-8", c->id,
+        "the master has chunk %" PRIu64
+        " created at %s, which it did not hear at its address (SES-8)",
+        c->id, a->name);
+}
+
 /* ---- SES-6 ---- */
 
 static void check_claim(
@@ -136,6 +179,8 @@ void lh_ob_health_takes(struct lh_sim_observers *o, struct actor *a, const struc
             h->owed--;
         if (in->error != LH_ERR_IO)
             h->silent = in->now;
+    } else if (s->method == LH_METHOD_IDENTIFY && a->part == PART_MASTER) {
+        called_back(o, s);
     } else if (s->method == LH_METHOD_SESSION && s->message != NULL && s->peer != NULL) {
         if (a->part == PART_MASTER) {
             master_hears(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
@@ -154,6 +199,8 @@ void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct
         struct server_health *h = &o->health->servers[a->number];
         if (h->owed++ == 0)
             h->silent = lh_sim_clock(a->node);
+    } else if (s->method == LH_METHOD_IDENTIFY && s->effect->kind == LH_FX_OPEN) {
+        called(o, s);
     } else if (s->method == LH_METHOD_SESSION && s->message != NULL && s->peer != NULL) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         if (a->part == PART_MASTER)
@@ -170,6 +217,8 @@ void lh_ob_health_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim
         for (uint32_t i = 0; i < o->server_count; i++) {
             o->health->servers[i].answer_count = 0;
             o->health->servers[i].confirmed = false;
+            o->health->servers[i].called_on = 0;
+            o->health->servers[i].unheard = false; /* it may have been forgotten */
         }
     } else if (a->part == PART_SERVER &&
                (what == LH_SIM_LIFE_STARTED || what == LH_SIM_LIFE_RESUMED)) {

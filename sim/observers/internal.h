@@ -275,7 +275,8 @@ void lh_ob_health_deinit(struct lh_sim_observers *o);
 void lh_ob_health_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_health_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
-/* The master has decided to grant the chunk to that server (SES-4). */
+/* The master has decided to have the chunk created there (SES-8), or to grant it (SES-4). */
+void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, const struct actor *a);
 void lh_ob_health_granted(
     struct lh_sim_observers *o, const struct chunk *c, const struct actor *server);
 

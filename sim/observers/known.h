@@ -139,7 +139,7 @@ struct chunk {
     /* What the master has decided and perhaps not yet made durable. */
     uint64_t decided_version, decided_granted;
     int32_t decided_holder;
-    bool decided_intent, decided_sealed;
+    bool decided, decided_intent, decided_sealed;
     struct lh_instant intent_at; /* on the master's clock: when it decided that */
     struct lh_instant refused_at[REFUSALS_A_SECOND]; /* likewise: the last refused grants, a ring */
     size_t refusals;

@@ -1,6 +1,14 @@
 #include "sim/run/bugs_internal.h"
 
 const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
+    /* Who answers at an address. */
+    {"placed-unheard", "SES-8",
+        "chunks are placed at a server that nobody reaches at the address that it gave", "INV-8"},
+    {"adopted-for-another-server", "FENCE-1a",
+        "whoever is reached at a member's address adopts its version; two members are one server, "
+        "and what it has is acknowledged for both",
+        "INV-4"},
+
     /* Who may do what. */
     {"method-without-its-right", "ACC-3",
         "the master looks at nobody's role; who may read at most creates files and registers",

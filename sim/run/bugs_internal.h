@@ -5,12 +5,12 @@
 
 #define LH_SIM_CORE_BUGS   138u
 #define LH_SIM_DISK_BUGS   7u
-#define LH_SIM_LEASE_BUGS  42u
-#define LH_SIM_ACCESS_BUGS 11u
+#define LH_SIM_LEASE_BUGS  43u
+#define LH_SIM_ACCESS_BUGS 13u
 #define LH_SIM_CHECK_BUGS  19u
 
 extern const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS];
 extern const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS];     /* of errors of disks */
 extern const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS];   /* of leases for programs */
 extern const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS];   /* what is left out */
-extern const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS]; /* who may do what */
+extern const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS]; /* who is who */

@@ -13,6 +13,10 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "a program takes a greeting for an answer; the master does not know yet what is held in "
         "the session, and does not renew it",
         "INV-13"},
+    {"renewed-while-it-shows", "PS-2a",
+        "a session is renewed before it has shown what it has, at a master that has granted it; a "
+        "lock that was cut meanwhile is acted on beyond its end",
+        "INV-13"},
     {"showing-wipes-newer-grant", "PS-2",
         "a lock is granted between attaching and showing; the showing does not have it, and it is "
         "free",

@@ -383,6 +383,8 @@ static const struct {
     {LH_SIM_ACT_CLOG, "clog <who> -> <peer> [for <hold>]"},
     {LH_SIM_ACT_UNCLOG, "unclog <who> -> <peer>"},
     {LH_SIM_ACT_DEAFEN, "deafen <who> [for <hold>]"},
+    {LH_SIM_ACT_HIDE, "hide <who> [for <hold>]"},
+    {LH_SIM_ACT_MISLEAD, "mislead <who> -> <peer> [for <hold>]"},
     {LH_SIM_ACT_BLIND, "blind <who> to silence of <peer> [for <hold>]"},
     {LH_SIM_ACT_STALL, "stall disk of <who> [for <hold>]"},
     {LH_SIM_ACT_UNSTALL, "unstall disk of <who>"},

@@ -37,8 +37,10 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_BANDWIDTH,  /* who -> peer: `number` bytes a second, for `hold` */
     LH_SIM_ACT_CLOG,       /* who -> peer, for `hold` */
     LH_SIM_ACT_UNCLOG,
-    LH_SIM_ACT_DEAFEN, /* no new connection can be made there, nor from there, for `hold` */
-    LH_SIM_ACT_BLIND,  /* `who` does not notice that `peer` is silent, for `hold` */
+    LH_SIM_ACT_DEAFEN,  /* no new connection can be made there, nor from there, for `hold` */
+    LH_SIM_ACT_HIDE,    /* likewise, but only to it, for `hold` */
+    LH_SIM_ACT_MISLEAD, /* who connects to `who` gets `peer`, for `hold` */
+    LH_SIM_ACT_BLIND,   /* `who` does not notice that `peer` is silent, for `hold` */
     /* Disks and the store. */
     LH_SIM_ACT_STALL, /* for `hold` */
     LH_SIM_ACT_UNSTALL,

@@ -19,6 +19,8 @@ enum state {
     STATE_BANDWIDTH,
     STATE_CLOG,
     STATE_DEAF,
+    STATE_HIDDEN,
+    STATE_MISLEADING,
     STATE_BLIND,
     STATE_STALL,
     STATE_STARVE,
@@ -321,6 +323,12 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
         break;
     case STATE_DEAF:
         lh_sim_deafen(s->node, false);
+        break;
+    case STATE_HIDDEN:
+        lh_sim_hide(s->node, false);
+        break;
+    case STATE_MISLEADING:
+        lh_sim_mislead(s->node, NULL);
         break;
     case STATE_BLIND:
         lh_sim_set_notices(s->node, s->peer, true);
@@ -642,6 +650,10 @@ static bool act_on_node(
         say(actor, STATE_DEAF, node, NULL, a->hold);
         lh_sim_deafen(node, true);
         return true;
+    case LH_SIM_ACT_HIDE:
+        say(actor, STATE_HIDDEN, node, NULL, a->hold);
+        lh_sim_hide(node, true);
+        return true;
     case LH_SIM_ACT_HALF_CLOSE:
         lh_sim_half_close(node, a->method);
         return true;
@@ -703,6 +715,10 @@ static bool act_on_pair(struct lh_sim_actor *actor, const struct lh_sim_action *
     case LH_SIM_ACT_UNCLOG:
         say(actor, STATE_CLOG, node, peer, now_on);
         lh_sim_unclog(node, peer);
+        break;
+    case LH_SIM_ACT_MISLEAD:
+        say(actor, STATE_MISLEADING, node, NULL, a->hold);
+        lh_sim_mislead(node, peer);
         break;
     case LH_SIM_ACT_BLIND:
         say(actor, STATE_BLIND, node, peer, a->hold);

@@ -204,10 +204,30 @@ void lh_sim_deafen(struct lh_sim_node *node, bool deaf)
     node->deaf = deaf;
 }
 
+void lh_sim_hide(struct lh_sim_node *node, bool hidden)
+{
+    if (node->hidden == hidden)
+        return;
+    lh_sim_note(node->sim, "%s %s", node->name,
+        hidden ? "is not reached at its address" : "is reached at its address again");
+    node->hidden = hidden;
+}
+
+void lh_sim_mislead(struct lh_sim_node *node, struct lh_sim_node *to)
+{
+    if (node->misleads_to == to)
+        return;
+    lh_sim_note(node->sim, "the address of %s leads to %s", node->name,
+        to == NULL ? "itself again" : to->name);
+    node->misleads_to = to;
+}
+
 void lh_sim_mend_network(struct lh_sim *sim)
 {
     for (size_t i = 0; i < sim->node_count; i++) {
         lh_sim_deafen(sim->nodes[i], false);
+        lh_sim_hide(sim->nodes[i], false);
+        lh_sim_mislead(sim->nodes[i], NULL);
         for (size_t k = 0; k < sim->node_count; k++) {
             struct lh_sim_node *a = sim->nodes[i], *b = sim->nodes[k];
             lh_sim_set_notices(a, b, true);

@@ -169,8 +169,10 @@ struct lh_sim_node {
 
     bool up, paused;
     bool scrapped;
-    bool deaf;    /* no new connections */
-    bool powered; /* false after a power loss, until the next start */
+    bool deaf;                       /* no new connections */
+    bool hidden;                     /* likewise, but only to it */
+    struct lh_sim_node *misleads_to; /* who has its address; NULL: itself */
+    bool powered;                    /* false after a power loss, until the next start */
     bool pause_in_step;
     bool in_step;  /* it was: `kept` is to be carried out */
     uint64_t life; /* counts starts and ends: odd while it is up */

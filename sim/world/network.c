@@ -230,12 +230,15 @@ void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
     sight->direction = opener == (sight->effect != NULL) ? LH_REQUEST : LH_REPLY;
 }
 
-/* Whose address it is; NULL: nobody's. */
+/* Whoever has that address now; NULL: nobody. */
 static struct lh_sim_node *called(struct lh_sim *sim, const char *server)
 {
     size_t name_size;
+    struct lh_sim_node *node = lh_sim_find(sim, lh_server_address(server, &name_size));
 
-    return lh_sim_find(sim, lh_server_address(server, &name_size));
+    if (node != NULL && node->misleads_to != NULL)
+        node = node->misleads_to;
+    return node;
 }
 
 /* What rpc/ finds out in a handshake (ACC-8). */
@@ -306,8 +309,9 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
         put_closed(sim, opener, 0, LH_ERR_UNAVAILABLE, "no such address");
         return;
     }
-    if (node->deaf || server->deaf) {
-        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE, "no descriptors");
+    if (node->deaf || server->deaf || server->hidden) {
+        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE,
+            server->hidden ? "connection refused" : "no descriptors");
         return;
     }
     put(sim, served, PARCEL_OPENED, one_way(sim, node, server));

@@ -48,8 +48,16 @@ void lh_sim_set_bandwidth(
  * descriptors have run out. What is there goes on. */
 void lh_sim_deafen(struct lh_sim_node *node, bool deaf);
 
+/* From now on nobody gets a new connection to that node; it gets them to others. Its address leads
+ * nowhere, or what is between lets nothing through. */
+void lh_sim_hide(struct lh_sim_node *node, bool hidden);
+
+/* From now on who connects to that node's address gets `to`, which has taken it over. NULL: the
+ * node has it again. */
+void lh_sim_mislead(struct lh_sim_node *node, struct lh_sim_node *to);
+
 /* No cut, clog, delay or limit between any two any more; everybody notices silence, and nobody is
- * deaf. */
+ * deaf, hidden or misleading. */
 void lh_sim_mend_network(struct lh_sim *sim);
 
 /* Messages that have arrived at cores. */

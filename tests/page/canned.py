@@ -24,7 +24,8 @@ OK = {"error": "OK", "error_text": ""}
 
 def server(i):
     state = {"live": True, "failing": False, "reachable": True, "admin": "ACTIVE", "obstacle": "",
-             "away_ms": "0", "grace_left_ms": "0", "safe_to_stop": False, "replicas_to_move": "0"}
+             "unheard": "", "away_ms": "0", "grace_left_ms": "0", "safe_to_stop": False,
+             "replicas_to_move": "0"}
     if i == 17:
         state.update(live=False, reachable=False, away_ms="93000", grace_left_ms="207000")
     if i == 63:

@@ -280,7 +280,7 @@ class Cluster:
             if result.returncode != 0:
                 return False
             live = [s["server_id"] for s in json.loads(result.stdout)["servers"]
-                    if s["live"] and s["reachable"]]
+                    if s["live"] and s["reachable"] and not s["unheard"]]
             return set(names) <= set(live)
 
         wait_for("all chunkservers live", ready, timeout)

@@ -60,6 +60,47 @@ class HealTest(ClusterTest):
 
     # Servers.
 
+    def info(self, name):
+        return next(s for s in self.cluster.json("servers")["servers"] if s["server_id"] == name)
+
+    def create_some(self, prefix):
+        """Files with a record each; the members of all their chunks, and the chunks' versions."""
+        members, versions = set(), set()
+        for i in range(12):
+            path = f"{prefix}/{i}"
+            self.cluster.command("append", "--create", path, stdin=b"a record\n")
+            for chunk in self.cluster.chunks(path):
+                members |= {m["server_id"] for m in chunk["members"]}
+                versions.add(chunk["version"])
+        return members, versions
+
+    def test_nothing_is_placed_where_no_server_is_heard(self):
+        """SES-8: its address leads nowhere, then to another server, then to itself."""
+        self.start_cluster(servers=4, **CALM)
+        moved = self.cluster.servers["cs4"]
+        moved.stop()
+        moved.argv.append("--advertise=127.0.0.1:1")
+        moved.start()
+        wait_for("it is not heard", lambda: "127.0.0.1:1: " in self.info("cs4")["unheard"])
+        self.assertEqual(self.info("cs4")["state"], "unheard")
+        self.assertEqual(self.create_some("/nowhere"), ({"cs1", "cs2", "cs3"}, {1}))
+        self.assertIn(b"nothing is placed at cs4: the master did not hear it at 127.0.0.1:1",
+                      self.cluster.run("servers").stderr)
+
+        moved.stop()
+        moved.argv[-1] = f"--advertise={self.cluster.servers['cs1'].address}"
+        moved.start()
+        wait_for("another one is heard there",
+                 lambda: 'chunkserver "cs1" answers there' in self.info("cs4")["unheard"])
+        self.assertEqual(self.create_some("/another"), ({"cs1", "cs2", "cs3"}, {1}))
+
+        moved.stop()
+        moved.argv.pop()
+        moved.start()
+        wait_for("it is heard", lambda: self.info("cs4")["state"] == "live")
+        self.cluster.servers["cs1"].stop()
+        self.assertEqual(self.create_some("/itself"), ({"cs2", "cs3", "cs4"}, {1}))
+
     def test_a_server_is_lost_for_good(self):
         self.fill(servers=4, master_flags=["--grace=1s"])
         lost = sorted(self.members()[0])[0]

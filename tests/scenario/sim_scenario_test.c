@@ -445,7 +445,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"start\", \"crash\", \"restart\", \"power\", \"pause\", \"resume\", \"stop\", \"set\", "     \
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
     "\"slow\", \"limit\", "                                                                        \
-    "\"clog\", \"unclog\", \"deafen\", \"blind\", \"stall\", \"unstall\", \"starve\", "            \
+    "\"clog\", \"unclog\", \"deafen\", \"hide\", \"mislead\", \"blind\", \"stall\", \"unstall\", " \
+    "\"starve\", "                                                                                 \
     "\"refuse\", \"leave\", \"fail\", \"rot\", "                                                               \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \

@@ -21,6 +21,7 @@ static struct lh_server_info a_server(const char *id, uint64_t batches, uint64_t
         .address = lh_strdup("10.0.0.1:7500"),
         .failure_domain = lh_strdup("rack1"),
         .obstacle = lh_strdup(""),
+        .unheard = lh_strdup(""),
         .live = true,
         .reachable = true,
         .capacity_bytes = 100,

@@ -47,6 +47,7 @@ function stateOf(s) {
   if (s.read_only) return ["disk read-only", "bad"];
   if (s.failing) return ["disk fails", "bad"];
   if (!s.reachable) return ["unreachable", "bad"];
+  if (s.unheard) return ["unheard", "bad"];
   if (s.admin === "DECOMMISSIONING") return ["decommissioning", "warn"];
   if (s.admin === "DRAINING") return s.safe_to_stop ? ["safe to stop", "good"] : ["draining", "warn"];
   return ["live", "good"];
@@ -69,6 +70,7 @@ function troublesOf(servers) {
       : s.read_only ? "is there, and its disk cannot be written; what it has can be read"
       : s.failing ? "is there, and its disk does not answer"
         : !s.reachable ? "does not receive the master's answers"
+          : s.unheard ? `gets nothing new: ${s.unheard}`
           : `is ${word}: ${plural(s.replicas_to_move, "replica")} to move`;
     return [stateOf(s)[1], h("span", {}, serverLink(s.server_id), " ", words,
       s.obstacle && `. ${s.obstacle}`)];

@@ -242,9 +242,10 @@ static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
     pass(w, 2000);
     for (int n = A; n <= C; n++)
         assert_int_equal(reserved(w, n), 0);
+    /* It begins to grow anew: not as fast as it did. */
     append(c, 31, 1000 - 44);
     settle(w);
-    assert_int_equal(reserved(w, B), LH_LOG_START + 51000);
+    assert_int_equal(reserved(w, B), LH_LOG_START + 43000);
     check_logs(w, ABC);
     world_destroy(w);
 }
@@ -343,6 +344,46 @@ static void room_is_promised_once(void **state)
     assert_int_equal(heard(w, A)->heartbeat.bytes, 4 * CHUNK_SIZE + 5000);
     pass(w, 15000);
     assert_int_equal(heard(w, A)->heartbeat.bytes, 5 * CHUNK_SIZE);
+    world_destroy(w);
+}
+
+/* Of many new files, and of many that grow slowly, each takes little: no whole chunk is promised to
+ * it, and the others find room (A chunk has sixteen times what a new log is expected to take.) */
+static void what_is_promised_is_what_is_likely(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    w->bounds.reserve_least_bytes = CHUNK_SIZE / 16;
+    w->bounds.reserve_grown_bytes = CHUNK_SIZE / 8;
+    for (int n = A; n <= C; n++) {
+        node_kill(w, n, false);
+        node_start(w, n);
+    }
+    settle(w);
+    lh_chunkserver_set_space(w->nodes[A].cs, 10 * CHUNK_SIZE, 5 * CHUNK_SIZE);
+    given_a_chunk(w, ABC);
+    pass(w, 4000);
+    assert_int_equal(heard(w, A)->heartbeat.bytes, 5 * CHUNK_SIZE - CHUNK_SIZE / 16);
+
+    /* As much again as it grew, but for what is reserved. */
+    uint64_t length = CHUNK_SIZE / 2 / 1000 * 1000;
+    struct conn *c = given_a_log_of(w, length);
+    pass(w, 4000);
+    uint64_t room = reserved(w, A) - LH_LOG_START;
+    assert_true(room >= length);
+    assert_int_equal(heard(w, A)->heartbeat.bytes, 5 * CHUNK_SIZE - (2 * length - room));
+
+    /* It grows slowly from then on, and what it did before is forgotten. */
+    for (uint64_t s = 1; s <= 12; s++) {
+        append(c, length / 1000 + s, 44);
+        settle(w);
+        pass(w, 3000);
+    }
+    uint64_t end = node_status(w, A).length, has = reserved(w, A) - LH_LOG_START;
+    uint64_t likely = end + CHUNK_SIZE / 16;
+    assert_int_equal(
+        heard(w, A)->heartbeat.bytes, 5 * CHUNK_SIZE - (likely > has ? likely - has : 0));
+    assert_true(has < CHUNK_SIZE || likely <= has);
     world_destroy(w);
 }
 
@@ -515,6 +556,7 @@ int main(void)
         cmocka_unit_test(what_a_reservation_that_failed_has_taken_is_given_back),
         cmocka_unit_test(room_is_given_back_at_the_seal_and_at_a_start),
         cmocka_unit_test(room_is_promised_once),
+        cmocka_unit_test(what_is_promised_is_what_is_likely),
         cmocka_unit_test(a_secondary_that_cannot_write_holds_its_primary),
         cmocka_unit_test(a_message_on_a_held_stream_may_take_for_ever),
         cmocka_unit_test(the_table_of_a_sealed_log_is_read_back_when_asked_for),

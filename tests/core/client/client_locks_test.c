@@ -21,6 +21,20 @@ static const Leasehold__Show *shown_again(uint64_t reign)
     return expect_show(&s);
 }
 
+/* The same of a showing in pieces: a heartbeat goes before it. */
+static const Leasehold__Show *shown_again_in_pieces(uint64_t reign)
+{
+    break_link(&w, s.link);
+    pass(&w);
+    expect_attach(&s, "m1:1");
+    say_greeting(&s, reign);
+    uint64_t stamp = expect_beat(&s)->stamp;
+    const Leasehold__Show *m = expect_show(&s);
+    assert_true(m->more);
+    assert_int_equal(m->stamp, stamp);
+    return m;
+}
+
 static void a_lock_is_granted_and_ends_with_its_session(void **state)
 {
     (void)state;
@@ -374,14 +388,79 @@ static void much_is_shown_in_pieces(void **state)
     given_lock(&s, "/a", 5, false);
     given_lock(&s, "/b", 6, false);
     given_lock(&s, "/c", 7, false);
-    const Leasehold__Show *m = shown_again(4);
+    const Leasehold__Show *m = shown_again_in_pieces(4);
     assert_int_equal(m->n_locks, 2);
-    assert_true(m->more);
     uint64_t stamp = m->stamp;
     m = expect_show(&s);
     assert_int_equal(m->n_locks, 1);
     assert_false(m->more);
     assert_int_equal(m->stamp, stamp);
+    expect_quiet(&w);
+    world_deinit(&w);
+}
+
+/* PS-2a: heartbeats go between the pieces, and a new master answers them before it has all. */
+static void a_session_lives_while_it_shows(void **state)
+{
+    (void)state;
+    given_session_with(&s, &w,
+        (struct lh_client_config){
+            .masters = one_master, .master_count = 1, .session_message_bytes = 100});
+    uint64_t lock = given_lock(&s, "/a", 5, false);
+    given_lock(&s, "/b", 6, false);
+    given_lock(&s, "/c", 7, false);
+    w.slow = true;
+    uint64_t shown = shown_again_in_pieces(4)->stamp;
+    say_beat(&s, shown);
+    assert_int_equal(session_left_ms(&s), TERM_MS);
+    expect_quiet(&w);
+
+    /* It takes three terms, a piece each. */
+    for (unsigned i = 0; i < 9; i++) {
+        pass_ms(&w, BEAT_MS);
+        uint64_t stamp = expect_beat(&s)->stamp;
+        say_beat(&s, stamp);
+        assert_int_equal(session_left_ms(&s), TERM_MS);
+        assert_int_equal(lock_left_ms(&s, lock), TERM_MS);
+        if (i % 3 == 2 && i < 8) {
+            say_sent(&w, s.link);
+            const Leasehold__Show *m = expect_show(&s);
+            assert_int_equal(m->n_locks, 1);
+            assert_int_equal(m->stamp, shown);
+            assert_int_equal(m->more, i == 2);
+        }
+        expect_quiet(&w);
+    }
+    say_shown(&s);
+    assert_int_equal(session_left_ms(&s), TERM_MS);
+    pass_ms(&w, BEAT_MS);
+    say_beat(&s, expect_beat(&s)->stamp);
+    expect_quiet(&w);
+    world_deinit(&w);
+}
+
+/* A master that has granted since it began does not answer them, and renews nothing. */
+static void a_session_that_is_not_answered_while_it_shows_runs_out(void **state)
+{
+    (void)state;
+    given_session_with(&s, &w,
+        (struct lh_client_config){
+            .masters = one_master, .master_count = 1, .session_message_bytes = 100});
+    uint64_t lock = given_lock(&s, "/a", 5, false);
+    given_lock(&s, "/b", 6, false);
+    w.slow = true;
+    shown_again_in_pieces(3);
+    pass_ms(&w, BEAT_MS);
+    expect_beat(&s);
+    assert_true(lock_left_ms(&s, lock) <= TERM_MS - BEAT_MS);
+    assert_true(lock_left_ms(&s, lock) > 0);
+    /* What is left of the showing goes with the stream. */
+    break_link(&w, s.link);
+    pass(&w);
+    expect_attach(&s, "m1:1");
+    say_greeting(&s, 3);
+    expect_beat(&s);
+    assert_true(expect_show(&s)->more);
     expect_quiet(&w);
     world_deinit(&w);
 }
@@ -560,6 +639,8 @@ int main(void)
         cmocka_unit_test(what_is_held_and_waits_is_shown_again),
         cmocka_unit_test(a_lock_that_does_not_go_on_is_lost),
         cmocka_unit_test(much_is_shown_in_pieces),
+        cmocka_unit_test(a_session_lives_while_it_shows),
+        cmocka_unit_test(a_session_that_is_not_answered_while_it_shows_runs_out),
         cmocka_unit_test(a_recall_reaches_a_program_that_wants_it),
         cmocka_unit_test(a_lock_that_yields_ends_in_the_time_it_named),
         cmocka_unit_test(no_renewal_covers_a_cancelled_lock),

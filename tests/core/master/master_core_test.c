@@ -1264,6 +1264,63 @@ static void full_servers_get_no_replicas(void **state)
     assert_int_equal(create_replicas(&chunk), 3);
 }
 
+/* Most files stay small: a new one takes little until its servers say what it did. */
+static void many_files_are_created_where_few_whole_chunks_have_room(void **state)
+{
+    (void)state;
+    w.config.chunk_size = 64u << 20;
+    world_crash(&w);
+    a.free_bytes = b.free_bytes = c.free_bytes = 200u << 20;
+    three_servers();
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t chunk = 0;
+        char path[16];
+        snprintf(path, sizeof path, "/f%u", i);
+        create(path);
+        open_tail(path, 1000);
+        assert_int_equal(create_replicas(&chunk), 3);
+    }
+    /* They say that these have grown: a whole chunk has no room left. */
+    a.free_bytes = b.free_bytes = c.free_bytes = 60u << 20;
+    assert_true(server_heartbeat(&w, &a) && server_heartbeat(&w, &b) && server_heartbeat(&w, &c));
+    uint64_t chunk = 0;
+    create("/full");
+    uint64_t call = open_tail("/full", 1000);
+    assert_int_equal(create_replicas(&chunk), 0);
+    world_advance(&w, 1000);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, call);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__NOT_ENOUGH_SERVERS);
+    assert_non_null(strstr(reply->error_text, "3 are alive, 3 of them without that room"));
+}
+
+/* A file whose chunks fill up takes a whole one each time. */
+static void a_file_that_fills_its_chunks_is_expected_to_go_on(void **state)
+{
+    uint64_t chunk = 0;
+
+    (void)state;
+    w.config.chunk_size = 64u << 20;
+    world_crash(&w);
+    a.free_bytes = b.free_bytes = c.free_bytes = 200u << 20;
+    three_servers();
+    create("/f");
+    open_tail("/f", 1000);
+    assert_int_equal(create_replicas(&chunk), 3);
+    struct server *primary = by_id(lease_of(chunk)->primary);
+    server_confirm(&w, primary, chunk, 1, LH_OK);
+    server_seal(&w, primary, chunk, 1, 64u << 20);
+    open_tail("/f", 1000);
+    assert_int_equal(create_replicas(&chunk), 3);
+    /* 1 and 64 of 200 MiB are gone: one more whole chunk has room, and no third. */
+    for (unsigned i = 0; i < 100; i++) {
+        char path[16];
+        snprintf(path, sizeof path, "/f%u", i);
+        create(path);
+        open_tail(path, 1000);
+        assert_int_equal(create_replicas(&chunk), i < 72 ? 3 : 0);
+    }
+}
+
 static void a_server_that_does_not_create_is_replaced(void **state)
 {
     uint64_t chunk = 0;
@@ -1804,6 +1861,8 @@ int main(void)
         STORY(a_replica_that_is_made_anew_is_lost_no_more),
         STORY(replicas_go_to_distinct_domains),
         STORY(full_servers_get_no_replicas),
+        STORY(many_files_are_created_where_few_whole_chunks_have_room),
+        STORY(a_file_that_fills_its_chunks_is_expected_to_go_on),
         STORY(a_server_that_does_not_create_is_replaced),
         STORY(too_few_servers_are_named_as_the_reason),
         STORY(a_lost_server_does_not_hold_up_every_chunk),

@@ -112,10 +112,41 @@ static void is_sent_as_it_is_read(const struct lh_buf *sent, const ProtobufCMess
     free(read);
 }
 
+static struct called *called_on(struct world *w, uint64_t link)
+{
+    for (size_t i = 0; i < w->called_count; i++)
+        if (w->called[i].link == link)
+            return &w->called[i];
+    return NULL;
+}
+
+/* Of a link that the master opened. */
+static void carry_out_call(struct world *w, struct lh_effect *e)
+{
+    struct called *called = called_on(w, e->link);
+
+    if (e->kind == LH_FX_OPEN) {
+        assert_null(called);
+        assert_int_equal(e->method, LH_METHOD_IDENTIFY);
+        assert_true(w->called_count < sizeof w->called / sizeof w->called[0]);
+        called = &w->called[w->called_count++];
+        called->link = e->link;
+        snprintf(called->address, sizeof called->address, "%s", e->text);
+        return;
+    }
+    assert_non_null(called);
+    if (e->kind == LH_FX_CLOSE)
+        called->link = 0;
+}
+
 static void carry_out(struct world *w, struct lh_effect *e)
 {
     struct line line = {.link = e->link};
 
+    if ((e->link & LH_LINK_SERVED) == 0 && (e->link & LH_MASTER_LINK) != 0) {
+        carry_out_call(w, e);
+        return;
+    }
     switch (e->kind) {
     case LH_FX_PERSIST:
         LH_GROW(w->commits, w->commit_capacity, w->commit_count + 1);
@@ -372,6 +403,7 @@ void world_crash(struct world *w)
     drop_commits(w);
     free_lines(w);
     memset(w->methods, 0, sizeof w->methods);
+    w->called_count = 0;
     lh_master_destroy(w->m);
     lh_master_destroy(w->twin);
     w->twin = NULL;
@@ -466,6 +498,36 @@ void world_break_link(struct world *w, uint64_t link)
     step(w, &in);
 }
 
+uint64_t world_called(const struct world *w, const char *address)
+{
+    for (size_t i = 0; i < w->called_count; i++)
+        if (w->called[i].link != 0 && strcmp(w->called[i].address, address) == 0)
+            return w->called[i].link;
+    return 0;
+}
+
+void world_identify(struct world *w, uint64_t call, const char *id, uint64_t process)
+{
+    Leasehold__IdentifyReply reply = LEASEHOLD__IDENTIFY_REPLY__INIT;
+    struct lh_input in = {
+        .kind = LH_IN_MESSAGE, .link = call, .method = LH_METHOD_IDENTIFY, .message = &reply};
+
+    assert_int_not_equal(call, 0);
+    reply.server_id = (char *)(uintptr_t)id;
+    reply.process = process;
+    step(w, &in);
+}
+
+void world_call_fails(struct world *w, uint64_t call, int error)
+{
+    struct lh_input in = {
+        .kind = LH_IN_LINK_CLOSED, .link = call, .method = LH_METHOD_IDENTIFY, .error = error};
+
+    assert_int_not_equal(call, 0);
+    called_on(w, call)->link = 0;
+    step(w, &in);
+}
+
 uint64_t world_call(struct world *w, enum lh_method method, const void *message)
 {
     uint64_t link = world_open_link(w, method);
@@ -534,13 +596,15 @@ bool server_register_with(struct world *w, struct server *s,
 
     if (s->free_bytes == 0)
         s->free_bytes = 1u << 30;
-    snprintf(address, sizeof address, "%s:7401", s->id);
+    snprintf(address, sizeof address, "%s%s", s->address != NULL ? s->address : s->id,
+        s->address != NULL ? "" : ":7401");
     r.server_id = (char *)(uintptr_t)s->id;
     r.incarnation = s->incarnation;
     r.process = s->nameless ? 0 : s->process != 0 ? s->process : s->incarnation;
     r.registration = s->registration;
     r.challenge = s->challenge;
     r.read_only = s->read_only;
+    r.identifies = s->identifies;
     r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
     r.address = address;
     r.capacity_bytes = 1u << 30;

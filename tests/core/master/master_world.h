@@ -28,6 +28,12 @@ struct line {
     bool taken;
 };
 
+/* A call of the master's, of whoever is at an address (SES-8). */
+struct called {
+    uint64_t link; /* 0: none, or it has ended */
+    char address[64];
+};
+
 struct world {
     char complaint[512]; /* what was last logged as an error */
     struct lh_master_config config;
@@ -44,8 +50,10 @@ struct world {
     size_t line_count, line_capacity;
     enum lh_method methods[1 << 14]; /* of links, by number */
     uint64_t next_link;
-    const char *identity; /* of whoever opens a link or speaks now; NULL: nobody says */
-    uint64_t held;        /* the link that was held last and is not read; 0: none */
+    const char *identity;     /* of whoever opens a link or speaks now; NULL: nobody says */
+    uint64_t held;            /* the link that was held last and is not read; 0: none */
+    struct called called[64]; /* in the order in which they were made */
+    size_t called_count;
     bool stopped;
     int stop_error;
     char load_text[512];
@@ -69,6 +77,8 @@ struct server {
     uint64_t challenge;      /* that its registrations show (SES-1b) */
     uint64_t challenged;     /* with the last refusal; 0: not */
     bool failing, read_only; /* as its heartbeats tell, and its registrations the latter */
+    bool identifies;     /* it answers at its address (SES-8), which is "ID:7401" ... */
+    const char *address; /* ... or this one */
     uint64_t link, session, last_stamp;
     uint64_t free_bytes;
     uint64_t ordered; /* batches, as its heartbeats tell; of 100 bytes each */
@@ -110,6 +120,12 @@ void world_break_link(struct world *w, uint64_t link);
 uint64_t world_call(struct world *w, enum lh_method method, const void *message);
 /* The answer, NULL if there is none yet. The world's. */
 const void *world_reply(struct world *w, uint64_t link);
+
+/* The oldest call of the master's to that address that has not ended; 0: none. */
+uint64_t world_called(const struct world *w, const char *address);
+/* What is there answers with that name and process, or the call fails. */
+void world_identify(struct world *w, uint64_t call, const char *id, uint64_t process);
+void world_call_fails(struct world *w, uint64_t call, int error);
 
 /* The next message of that kind on a session's stream that was not taken yet; NULL: none. */
 const Leasehold__SessionReply *world_next(
