@@ -296,8 +296,8 @@ static int run_program(struct work *w)
         on_events(w);
         limits = limits_now(w);
         lh_keeper_limit(&w->keeper, &limits);
-        if (lh_keeper_now() >= limits.kill_at) /* the watchdog may be stopped */
-            lh_keeper_signal(&w->keeper, SIGKILL);
+        if (lh_keeper_now() >= limits.kill_at)
+            lh_keeper_kill(&w->keeper);
         code = on_keeper(w);
     }
     lh_keeper_finish(&w->keeper);
@@ -396,12 +396,12 @@ int lh_command_lock(int argc, char **argv)
             "Runs CMD while the lock NAME is held. CMD finds the lock's token in LEASEHOLD_TOKEN, "
             "its "
             "name in\nLEASEHOLD_LOCK, and the session in LEASEHOLD_SESSION. When the lock is lost, "
-            "cancelled, or about to\nrun out without answers of the master, CMD and its process "
-            "group "
-            "get SIGTERM, and SIGKILL before\nthe lease ends; also if this command is stopped or "
-            "killed. What CMD leaves running is killed\nwhen CMD ends. Without --timeout the lock "
-            "is "
-            "waited for without an end.\n\nExit status: that of CMD (128 and the number of the "
+            "cancelled, or about to\nrun out without answers of the master, CMD and all that it "
+            "has "
+            "started get SIGTERM, and SIGKILL\nbefore the lease ends; also if this command is "
+            "stopped or killed. What CMD leaves running is killed\nwhen CMD ends, a daemon, too. "
+            "Without --timeout the lock is waited for without an end.\n\nExit status: that of CMD "
+            "(128 and the number of the "
             "signal "
             "that ended it); 75 the lock could not be\nhad in time; 76 the lock ended before CMD "
             "did, "

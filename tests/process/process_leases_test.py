@@ -7,6 +7,7 @@ time (CLOCK_BOOTTIME) with each of its lines, and whoever has the lock next begi
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -23,6 +24,17 @@ while True:
     line = "%s %d\\n" % (os.environ["LEASEHOLD_TOKEN"], time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     os.write(1, line.encode())
     time.sleep(0.005)
+"""
+
+# Before that: nothing of the program is open there but its output, nor is it of its group.
+LEAVING = """import os
+if os.fork() > 0:
+    os.execvp("sleep", ["sleep", "1000"])
+os.setsid()
+if os.fork() > 0:
+    os._exit(0)
+os.closerange(2, 1000)
+os.close(0)
 """
 
 
@@ -204,17 +216,44 @@ class LeasesTest(ClusterTest):
 
     @staticmethod
     def watchdogs(lock):
-        """Children of that process."""
-        found = []
+        """Those that look after the program: children of that process, and theirs; the last one
+        is the program's parent."""
+        children = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+                    _, name, rest = re.split(r"[()]", file.read(), maxsplit=2)
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if parent == lock.pid:
-                found.append(int(pid))
+            if name.startswith("lease "):
+                children[int(rest.split()[1])] = int(pid)
+        found, at = [], lock.pid
+        while at in children:
+            at = children[at]
+            found.append(at)
         return found
+
+    def leaving(self, *flags):
+        """As stubborn(), and what does not end has a session of its own, another parent, and
+        nothing open but its output."""
+        output = os.path.join(self.folder, f"leaving-{len(self.processes)}")
+        process = self.start("lock", *flags, "--term=4s", LOCK, "--", "/usr/bin/python3", "-c",
+                             LEAVING + STUBBORN, output=output)
+        wait_for("the program to run", lambda: os.path.getsize(output) > 1000)
+        return process, output
+
+    def test_it_and_its_watchdog_are_killed_and_what_has_left_ends_before_the_next_one_begins(self):
+        lock, output = self.leaving()
+        victims = [lock.pid, self.watchdogs(lock)[-1]]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in victims:
+                os.kill(pid, number)
+        self.ends_before_the_next(output)
+
+    def test_what_has_left_ends_before_the_next_one_begins(self):
+        _, output = self.leaving()
+        self.run_with("cancel", LOCK)
+        self.ends_before_the_next(output)
 
     def test_a_restarted_master_lets_the_program_go_on(self):
         lock = self.start("lock", LOCK, "--", "sleep", "1000")
