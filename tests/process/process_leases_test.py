@@ -147,6 +147,19 @@ class LeasesTest(ClusterTest):
         self.assertEqual(second.wait(), 130)
         wait_for("nobody to wait", lambda: self.waiting() == 0)
 
+    def test_one_that_slept_while_it_waited_waits_on(self):
+        first = self.start("lock", LOCK, "--", "sleep", "1000")
+        wait_for("a holder", self.holders)
+        second = self.start("lock", "--term=1s", LOCK, "--", "true")
+        wait_for("one that waits", lambda: self.waiting() == 1)
+        second.send_signal(signal.SIGSTOP)
+        wait_for("its session to be over", lambda: self.waiting() == 0)
+        second.send_signal(signal.SIGCONT)
+        wait_for("it to wait again", lambda: self.waiting() == 1)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(second.wait(), 0)
+        self.assertIn(b"waiting in a new session", second.stderr.read())
+
     def test_without_a_master_it_can_be_ended(self):
         self.cluster.master.kill()
         for args in (("lock", LOCK, "--", "true"), ("register", VALUE, "x", "--", "true")):
