@@ -23,6 +23,9 @@
 #define CLOSE_MS     2000u
 #define MARGIN_SHARE 5u /* of the term, if no --margin is given */
 #define NS_PER_MS    UINT64_C(1000000)
+/* A session that has just been opened has less left than this of the term that was asked for: it
+ * was shortened, or the answer took very long, and the margin is better short, too. */
+#define SHORTENED_PERCENT 75u
 
 struct options {
     struct lh_command_common common;
@@ -229,6 +232,27 @@ static bool waits_on(struct work *w)
     return true;
 }
 
+/* The margin fits into the term that the master has granted, which may be shorter than the one
+ * that was asked for. */
+static int take_term(struct work *w)
+{
+    uint64_t asked_ms = lh_duration_ms(w->options->term);
+    uint64_t margin_ms = lh_duration_ms(w->options->margin);
+    uint64_t granted_ms = lh_session_left_ms(w->session);
+
+    if (granted_ms == 0 || granted_ms > asked_ms * SHORTENED_PERCENT / 100)
+        granted_ms = asked_ms;
+    else
+        (void)lh_command_error(0, COMMAND,
+            "%s: the master shortens --term to about %.1f s (--program-term-max)", w->name,
+            (double)granted_ms / 1000);
+    if (margin_ms * 2 > granted_ms)
+        return lh_command_error(LH_EXIT_USAGE, COMMAND,
+            "%s: --margin must be at most half of the term that the master grants", w->name);
+    w->margin_ns = (margin_ms > 0 ? margin_ms : granted_ms / MARGIN_SHARE) * NS_PER_MS;
+    return LH_EXIT_OK;
+}
+
 static int open_session(struct work *w, uint64_t timeout_ms)
 {
     char label[LH_PROGRAM_LABEL_BYTES];
@@ -240,7 +264,7 @@ static int open_session(struct work *w, uint64_t timeout_ms)
     lh_program_end_by_signals();
     int error = lh_session_open(w->cluster, &session, timeout_ms, &w->session);
     lh_program_take_signals();
-    return error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, w->name, error);
+    return error == LH_OK ? take_term(w) : lh_command_failed(COMMAND, w->name, error);
 }
 
 /* Returns LH_EXIT_OK, or the exit code. `w->session` is NULL if there is none. */
@@ -385,14 +409,12 @@ static int hold(struct work *w)
 static int run(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct options *o = options;
-    uint64_t term_ms = lh_duration_ms(o->term), margin_ms = lh_duration_ms(o->margin);
     static struct work w; /* a callback may come when this function has returned */
     w = (struct work){
         .options = o,
         .cluster = cluster,
         .name = args[0],
         .program = (char *const *)(uintptr_t)(args + 1),
-        .margin_ns = (margin_ms > 0 ? margin_ms : term_ms / MARGIN_SHARE) * NS_PER_MS,
         .begun_ms = lh_keeper_now() / NS_PER_MS,
         .signals = lh_program_signals,
         .keeper = {.control = -1, .pipe = -1},

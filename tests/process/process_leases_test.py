@@ -160,6 +160,22 @@ class LeasesTest(ClusterTest):
         self.assertEqual(second.wait(), 0)
         self.assertIn(b"waiting in a new session", second.stderr.read())
 
+    def test_a_term_that_the_master_shortens(self):
+        self.cluster.master.kill()
+        self.cluster.master.argv.append("--program-term-max=2s")
+        self.cluster.master.start()
+        self.cluster.wait_ready()
+        # With a fifth of the term that was asked for it would be stopped at once.
+        lock = self.start("lock", "--term=20s", LOCK, "--", "sh", "-c",
+                          "trap 'exit 9' TERM; sleep 1000 & wait")
+        wait_for("a holder", self.holders)
+        self.assertEqual([s["term_ms"] for s in self.cluster.json("sessions")["sessions"]], [2000])
+        lock.send_signal(signal.SIGTERM)
+        self.assertEqual(lock.wait(), 9)
+        self.assertIn(b"the master shortens --term", lock.stderr.read())
+        self.run_with("lock", "--term=20s", "--margin=5s", LOCK, "--", "true", status=64)
+        self.run_with("lock", "--term=20s", "--margin=200ms", LOCK, "--", "true")
+
     def test_without_a_master_it_can_be_ended(self):
         self.cluster.master.kill()
         for args in (("lock", LOCK, "--", "true"), ("register", VALUE, "x", "--", "true")):
