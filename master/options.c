@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #define COMMAND "leasehold-master"
+/* The library asks for no longer one (LH_SESSION_TERM_MAX). */
+#define TERM_OF_PROGRAMS_MAX_NS UINT64_C(60000000000)
 
 static bool refuse(const char *text, int *code)
 {
@@ -168,7 +170,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
                 "with TLS: how long a client may read or append to a chunk after the master has "
                 "let it; at least the session term"},
         {LH_FLAG("program-term-max", DURATION, &o->program_term_max, "60s"), .min = 1000000000,
-            .max = LH_PROGRAM_TERM_MAX_NS,
+            .max = TERM_OF_PROGRAMS_MAX_NS,
             .help = "longest term of a program's session: longer ones are shortened to it. A "
                     "program that died delays locks and changes of values for so long after a "
                     "start"},

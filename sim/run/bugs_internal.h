@@ -4,7 +4,7 @@
 #include "sim/run/bugs.h"
 
 #define LH_SIM_CORE_BUGS   138u
-#define LH_SIM_LEASE_BUGS  42u
+#define LH_SIM_LEASE_BUGS  44u
 #define LH_SIM_ACCESS_BUGS 11u
 
 extern const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS];
