@@ -120,4 +120,5 @@
     X(watch_events, 1000, "changes in one message to a watcher")                                   \
     X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")                         \
     X(lock_events, 16384, "events of locks that are kept for watchers")                            \
-    X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")
+    X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")               \
+    X(change_promise_percent, 25, "of a change's wait: so long is a read then good for (VAL-2)")

@@ -73,6 +73,9 @@ int lh_master_config_check(const struct lh_master_config *config, char *text, si
         wrong = "the timeout for creating a replica must not be zero";
     else if (config->repair_streams > LH_REPAIR_STREAMS_MAX)
         wrong = "a chunkserver can receive at most 64 replicas at a time";
+    else if (config->program_term_max.ns < config->program_term_min.ns)
+        wrong = "the longest term of a program's session must not be below the shortest one: a "
+                "second, and with several masters the reign term and two seconds";
     if (wrong == NULL)
         return LH_OK;
     snprintf(text, text_size, "%s", wrong);

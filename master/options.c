@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define COMMAND "leasehold-master"
+/* The library asks for no longer one (LH_SESSION_TERM_MAX). */
+#define TERM_OF_PROGRAMS_MAX_NS UINT64_C(60000000000)
 
 static bool refuse(const char *text, int *code)
 {
@@ -84,6 +86,7 @@ static bool take(struct lh_master_options *o, int *code)
     config.access = o->server.access;
     config.capabilities = o->server.tls.files.ca_file != NULL;
     config.capability_term = o->capability_term;
+    config.program_term_max = o->program_term_max;
     o->reigns.master = config;
     if (!read_store(o, code))
         return false;
@@ -172,6 +175,11 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
             .help =
                 "with TLS: how long a client may read or append to a chunk after the master has "
                 "let it; at least the session term"},
+        {LH_FLAG("program-term-max", DURATION, &o->program_term_max, "60s"), .min = 1000000000,
+            .max = TERM_OF_PROGRAMS_MAX_NS,
+            .help = "longest term of a program's session: longer ones are shortened to it. A "
+                    "program that died delays locks and changes of values for so long after a "
+                    "start"},
         {LH_FLAG("create-timeout", DURATION, &o->create_timeout, "3s"), .min = 10000000,
             .help = "a chunkserver that has not created a replica by then is replaced"},
         {LH_FLAG("grace", DURATION, &o->grace, "5m"),

@@ -24,6 +24,7 @@ struct lh_master_options {
     const char *store;
     struct lh_duration session_term, chunk_term, create_timeout, suspect_after, grace;
     struct lh_duration capability_term;
+    struct lh_duration program_term_max;
     struct lh_duration trash_retention, reign_term;
     uint64_t drift_ppm, replication, min_replicas, chunk_size, repair_streams;
     bool restored, balance;

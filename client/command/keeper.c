@@ -24,8 +24,10 @@ struct message {
 
 /* The watchdog's, all of it. */
 struct watchdog {
+    struct lh_reach *reach;
     int control, pipe, children, clock;
-    int reading;  /* the pipe's other end, for the program */
+    int reading; /* the pipe's other end, for the program */
+    pid_t guard;
     timer_t last; /* ends this process */
     pid_t program;
     struct lh_keeper_limits limits;
@@ -34,6 +36,12 @@ struct watchdog {
 };
 
 static sigset_t signals_before; /* lh_keeper_signals() */
+
+#define KEEPER_NONE                                                                                \
+    (struct lh_keeper)                                                                             \
+    {                                                                                              \
+        .reach = {.enter = -1, .kill = -1}, .control = -1, .pipe = -1                              \
+    }
 
 uint64_t lh_keeper_now(void)
 {
@@ -71,6 +79,7 @@ static void become(const struct watchdog *w, pid_t watchdog, bool terminal, char
         fcntl(w->reading, F_SETFL, O_ASYNC | O_NONBLOCK) != 0 || fcntl(w->reading, F_SETFD, 0) != 0)
         return;
     (void)close(w->pipe);
+    lh_reach_enter(w->reach);
     if (getppid() != watchdog || poll(&gone, 1, 0) != 0)
         _exit(127); /* the watchdog is gone already */
     if (terminal) {
@@ -114,7 +123,8 @@ static bool start_program(
 /* The connections of the process that forked are not this one's to hold open. */
 static void close_others(const struct watchdog *w)
 {
-    const int kept[] = {w->control, w->pipe, w->children, w->clock};
+    const int kept[] = {
+        w->control, w->pipe, w->reading, w->children, w->clock, w->reach->enter, w->reach->kill};
     int from = 0;
 
     for (;;) {
@@ -149,12 +159,15 @@ static void enforce(struct watchdog *w)
 
     if (now >= w->limits.kill_at) {
         (void)kill(-w->program, SIGKILL);
+        lh_reach_kill(w->reach);
         w->limits.kill_at = LH_KEEPER_NEVER; /* until a new limit */
     }
     if (now >= w->limits.term_at && !w->warned) {
         w->warned = true;
         (void)kill(-w->program, SIGTERM);
+        (void)lh_reach_signal(SIGTERM, w->program);
         (void)kill(-w->program, SIGCONT); /* a stopped one could not obey */
+        (void)lh_reach_signal(SIGCONT, w->program);
         report(w, LH_KEEPER_WARNED, 0);
     }
     set_timers(w);
@@ -174,7 +187,20 @@ static void hear(struct watchdog *w)
     }
 }
 
-/* True: the program has ended. What is left of its group goes with it, before its number can be
+/* Orphans from the program have become this process's children. */
+static void bury_others(const struct watchdog *w)
+{
+    siginfo_t info = {0};
+
+    /* The program's status is for look_after(), which comes at once. */
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
+           info.si_pid != w->program) {
+        (void)waitpid(info.si_pid, NULL, 0);
+        info = (siginfo_t){0};
+    }
+}
+
+/* True: the program has ended. What is left of it goes with it, before its group's number can be
  * another's. */
 static bool look_after(const struct watchdog *w)
 {
@@ -184,6 +210,7 @@ static bool look_after(const struct watchdog *w)
 
     while (read(w->children, &ignored, sizeof ignored) > 0)
         ;
+    bury_others(w);
     if (waitid(P_PID, (id_t)w->program, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0)
         report(w, LH_KEEPER_STOPPED, info.si_status);
     info = (siginfo_t){0};
@@ -191,6 +218,7 @@ static bool look_after(const struct watchdog *w)
         info.si_pid == 0)
         return false;
     (void)kill(-w->program, SIGKILL);
+    lh_reach_end(w->reach);
     if (waitpid(w->program, &status, 0) == w->program)
         report(w, LH_KEEPER_ENDED, status);
     return true;
@@ -206,10 +234,13 @@ static void watch(
 
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_NAME, "lease watchdog");
+    lh_reach_adopt();
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)sigemptyset(&children);
     (void)sigaddset(&children, SIGCHLD);
+    (void)sigaddset(&children, SIGUSR1);
+    (void)prctl(PR_SET_PDEATHSIG, SIGUSR1); /* only wakes it */
     w->children = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     w->clock = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (w->children < 0 || w->clock < 0 || timer_create(CLOCK_BOOTTIME, &kill_me, &w->last) != 0) {
@@ -223,6 +254,9 @@ static void watch(
     w->reading = -1;
     close_others(w);
     for (;;) {
+        if (getppid() != w->guard)
+            w->limits.term_at = w->limits.kill_at = 0;
+        enforce(w);
         struct pollfd fds[] = {
             {.fd = w->children, .events = POLLIN},
             {.fd = w->clock, .events = POLLIN},
@@ -233,8 +267,38 @@ static void watch(
             return;
         if (fds[2].revents != 0)
             hear(w);
-        enforce(w);
     }
+}
+
+/* The guard's process. It does nothing while the watchdog lives, so there is no time of its own to
+ * be late for. */
+static void guard(
+    struct watchdog *w, bool terminal, char *const *arguments, char *const *environment)
+{
+    siginfo_t info;
+    sigset_t all;
+
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_NAME, "lease guard");
+    lh_reach_adopt();
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    w->guard = getpid();
+    pid_t watchdog = _Fork();
+    if (watchdog == 0) {
+        watch(w, terminal, arguments, environment);
+        lh_reach_close(w->reach); /* the others may be gone */
+        _exit(0);
+    }
+    if (watchdog < 0)
+        report(w, LH_KEEPER_NOT_STARTED, errno);
+    (void)close(w->control);
+    (void)close(w->pipe);
+    w->control = w->pipe = -1;
+    close_others(w); /* but the pipe's other end: the kernel acts only while somebody has it */
+    if (watchdog > 0)
+        (void)waitid(P_PID, (id_t)watchdog, &info, WEXITED | WNOWAIT);
+    lh_reach_end(w->reach);
 }
 
 /* ---- What starts it ---- */
@@ -267,7 +331,7 @@ bool lh_keeper_start(struct lh_keeper *k, char *const *arguments, char *const *e
 {
     int control[2], pipe_ends[2];
 
-    *k = (struct lh_keeper){.control = -1, .pipe = -1};
+    *k = KEEPER_NONE;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0)
         return false;
     if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
@@ -279,23 +343,29 @@ bool lh_keeper_start(struct lh_keeper *k, char *const *arguments, char *const *e
     /* From here on a change of the terminal's group does not stop this process. */
     if (k->terminal)
         (void)signal(SIGTTOU, SIG_IGN);
-    k->watchdog = _Fork();
-    if (k->watchdog == 0) {
+    lh_reach_open(&k->reach);
+    lh_reach_adopt();
+    k->guard = _Fork();
+    if (k->guard == 0) {
         struct watchdog w = {.control = control[1],
             .pipe = pipe_ends[1],
             .reading = pipe_ends[0],
+            .children = -1,
+            .clock = -1,
+            .reach = &k->reach,
             .limits = *limits};
         (void)close(control[0]);
-        watch(&w, k->terminal, arguments, environment);
+        guard(&w, k->terminal, arguments, environment);
+        lh_reach_close(&k->reach);
         _exit(0);
     }
     (void)close(control[1]);
     (void)close(pipe_ends[1]);
     k->control = control[0];
     k->pipe = pipe_ends[0]; /* so that it stays, should the program close its own */
-    if (k->watchdog < 0)
+    if (k->guard < 0)
         lh_keeper_finish(k);
-    return k->watchdog > 0;
+    return k->guard > 0;
 }
 
 void lh_keeper_limit(const struct lh_keeper *k, const struct lh_keeper_limits *limits)
@@ -310,6 +380,13 @@ void lh_keeper_signal(const struct lh_keeper *k, int signal_number)
         (void)kill(-k->group, signal_number);
 }
 
+void lh_keeper_kill(const struct lh_keeper *k)
+{
+    lh_keeper_signal(k, SIGKILL);
+    if (k->reach.kill >= 0)
+        (void)!write(k->reach.kill, "1", 1);
+}
+
 enum lh_keeper_event lh_keeper_next(struct lh_keeper *k, int *value)
 {
     struct message m;
@@ -319,7 +396,8 @@ enum lh_keeper_event lh_keeper_next(struct lh_keeper *k, int *value)
         return LH_KEEPER_NOTHING;
     if (n != (ssize_t)sizeof m) {
         lh_keeper_signal(k, SIGKILL);
-        return LH_KEEPER_LOST;
+        k->group = 0;
+        return LH_KEEPER_LOST; /* lh_keeper_finish() ends the others */
     }
     if (m.event == LH_KEEPER_STARTED)
         k->group = m.value;
@@ -348,7 +426,10 @@ void lh_keeper_finish(struct lh_keeper *k)
         (void)close(k->control);
     if (k->pipe >= 0)
         (void)close(k->pipe);
-    if (k->watchdog > 0)
-        (void)waitpid(k->watchdog, NULL, 0);
-    *k = (struct lh_keeper){.control = -1, .pipe = -1};
+    if (k->guard > 0) {
+        lh_reach_end(&k->reach); /* the guard, too: it may be stopped */
+        (void)waitpid(k->guard, NULL, 0);
+    }
+    lh_reach_close(&k->reach);
+    *k = KEEPER_NONE;
 }

@@ -1,22 +1,31 @@
 /* Runs a program so that it never runs beyond a lease, whatever becomes of `leasehold` itself.
  *
- * A *watchdog*, a process of its own, starts the program in a process group and kills that group at
- * a time on CLOCK_BOOTTIME. `leasehold` moves the time with each renewal. So it comes in time if
- * `leasehold` is stopped, killed or short of processor time. If the watchdog is stopped, too, the
- * kernel helps: a timer of the kernel's kills the watchdog a little later, a stopped one also; with
- * it the only writing end of a pipe is closed; and the kernel has SIGKILL for the whole group when
- * that happens (F_SETOWN, F_SETSIG). The program itself has PR_SET_PDEATHSIG besides.
+ * A *watchdog*, a process of its own, starts the program in a process group, and kills all that
+ * comes from it (reach.h) at a time on CLOCK_BOOTTIME. `leasehold` moves the time with each
+ * renewal. So it comes in time if `leasehold` is stopped, killed or short of processor time.
  *
- * Out of reach are processes that have left the group (setsid), or run as another user. What is
- * left of the group when the program has ended is killed, too. */
+ * A *guard* is the watchdog's parent, and `leasehold` is the guard's. The guard only waits: when
+ * the watchdog is gone, it kills what is left. If the guard is gone, the watchdog does so at once.
+ * Each of the three is an ancestor of all that comes from the program, so any of them is enough.
+ *
+ * If they are stopped, the kernel helps: a timer of the kernel's kills the watchdog a little after
+ * the time, a stopped one also; with it the only writing end of a pipe is closed; and the kernel
+ * has SIGKILL for the whole group when that happens (F_SETOWN, F_SETSIG). The program itself has
+ * PR_SET_PDEATHSIG besides. Out of reach are then processes that have left the group; and if all
+ * three are killed at once, also those of the group, once nobody has the pipe open.
+ *
+ * What is left when the program has ended is killed, too. */
 #pragma once
+
+#include "client/command/reach.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct lh_keeper {
-    pid_t watchdog;
+    struct lh_reach reach;
+    pid_t guard; /* the watchdog's parent */
     pid_t group; /* the program's, which is its first process; 0: not known yet */
     int control; /* readable: lh_keeper_next() */
     int pipe;
@@ -50,7 +59,10 @@ bool lh_keeper_start(struct lh_keeper *keeper, char *const *arguments, char *con
     const struct lh_keeper_limits *limits);
 
 void lh_keeper_limit(const struct lh_keeper *keeper, const struct lh_keeper_limits *limits);
+/* The program's group gets it. */
 void lh_keeper_signal(const struct lh_keeper *keeper, int signal_number);
+/* The time has come, and the watchdog may be stopped. */
+void lh_keeper_kill(const struct lh_keeper *keeper);
 enum lh_keeper_event lh_keeper_next(struct lh_keeper *keeper, int *value);
 
 /* The program was stopped from the terminal: stops this process, and goes on with it. */

@@ -24,6 +24,9 @@
 #define CLOSE_MS     2000u
 #define MARGIN_SHARE 5u /* of the term, if no --margin is given */
 #define NS_PER_MS    UINT64_C(1000000)
+/* A session that has just been opened has less left than this of the term that was asked for: it
+ * was shortened, or the answer took very long, and the margin is better short, too. */
+#define SHORTENED_PERCENT 75u
 
 struct options {
     struct lh_command_common common;
@@ -38,7 +41,8 @@ struct work {
     const char *name;
     char *const *program;
     uint64_t margin_ns;
-    struct lh_session *session;
+    uint64_t begun_ms;          /* on the clock that counts sleep: lh_keeper_now() */
+    struct lh_session *session; /* NULL: none is open */
     struct lh_lock lock;
     struct lh_keeper keeper;
     int signals;
@@ -167,8 +171,19 @@ static int refused(const struct work *w)
     return LH_EXIT_UNKNOWN;
 }
 
+/* What is left of --timeout; without one there is no limit. */
+static uint64_t timeout_left_ms(const struct work *w)
+{
+    uint64_t timeout_ms = lh_duration_ms(w->options->common.timeout);
+    uint64_t gone_ms = lh_keeper_now() / NS_PER_MS - w->begun_ms;
+
+    if (timeout_ms == 0)
+        return LH_NO_TIMEOUT;
+    return timeout_ms > gone_ms ? timeout_ms - gone_ms : 0;
+}
+
 /* Returns LH_EXIT_OK, or the exit code. */
-static int acquire(struct work *w)
+static int ask(struct work *w)
 {
     const struct options *o = w->options;
     struct lh_lock_options options = {
@@ -180,25 +195,97 @@ static int acquire(struct work *w)
         .on_lost = on_lost,
         .arg = w,
     };
-    uint64_t timeout_ms = lh_duration_ms(o->common.timeout);
-    if (o->no_wait || timeout_ms == 0)
-        timeout_ms = o->no_wait ? 0 : LH_NO_TIMEOUT;
-    int error = lh_acquire_async(w->session, w->name, &options, timeout_ms, on_acquired, w);
-    if (error != LH_OK)
-        return lh_command_failed(COMMAND, w->name, error);
-    uint64_t said_ms = lh_command_now_ms();
+    w->answered = false;
+    int error = lh_acquire_async(
+        w->session, w->name, &options, o->no_wait ? 0 : timeout_left_ms(w), on_acquired, w);
+    return error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, w->name, error);
+}
+
+static int wait_for_answer(struct work *w)
+{
+    uint64_t asked_ms = lh_command_now_ms();
     bool said = false;
+
     while (!is_answered(w)) {
         (void)wait_for_events(w, RENEW_MS);
         int number = next_signal(w);
         if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
             return 128 + number;
-        if (!said && lh_command_now_ms() - said_ms >= PATIENCE_MS && !is_answered(w)) {
+        if (!said && lh_command_now_ms() - asked_ms >= PATIENCE_MS && !is_answered(w)) {
             tell_who_holds(w);
             said = true;
         }
     }
-    return w->error == LH_OK ? LH_EXIT_OK : refused(w);
+    return LH_EXIT_OK;
+}
+
+/* The session with which it waited is over, as when the machine slept for longer than its term:
+ * the request has lost its place, and nothing else. */
+static bool waits_on(struct work *w)
+{
+    if (w->error != LH_ERR_CLOSED || timeout_left_ms(w) == 0)
+        return false;
+    (void)lh_command_error(0, COMMAND,
+        "%s: the session is over, and with it the place among those that wait: waiting in a new "
+        "session",
+        w->name);
+    lh_session_close(w->session, 0);
+    return true;
+}
+
+/* The margin fits into the term that the master has granted, which may be shorter than the one
+ * that was asked for. */
+static int take_term(struct work *w)
+{
+    uint64_t asked_ms = lh_duration_ms(w->options->term);
+    uint64_t margin_ms = lh_duration_ms(w->options->margin);
+    uint64_t granted_ms = lh_session_left_ms(w->session);
+
+    if (granted_ms == 0 || granted_ms > asked_ms * SHORTENED_PERCENT / 100)
+        granted_ms = asked_ms;
+    else
+        (void)lh_command_error(0, COMMAND,
+            "%s: the master shortens --term to about %.1f s (--program-term-max)", w->name,
+            (double)granted_ms / 1000);
+    if (margin_ms * 2 > granted_ms)
+        return lh_command_error(LH_EXIT_USAGE, COMMAND,
+            "%s: --margin must be at most half of the term that the master grants", w->name);
+    w->margin_ns = (margin_ms > 0 ? margin_ms : granted_ms / MARGIN_SHARE) * NS_PER_MS;
+    return LH_EXIT_OK;
+}
+
+static int open_session(struct work *w, uint64_t timeout_ms)
+{
+    char label[LH_PROGRAM_LABEL_BYTES];
+    struct lh_session_options session = {.term_ms = lh_duration_ms(w->options->term),
+        .label = lh_program_label(label, "lock", w->program[0]),
+        .on_state = on_state,
+        .on_state_arg = w};
+
+    lh_program_end_by_signals();
+    int error = lh_session_open(w->cluster, &session, timeout_ms, &w->session);
+    lh_program_take_signals();
+    return error == LH_OK ? take_term(w) : lh_command_failed(COMMAND, w->name, error);
+}
+
+/* Returns LH_EXIT_OK, or the exit code. `w->session` is NULL if there is none. */
+static int acquire(struct work *w)
+{
+    uint64_t limit_ms = timeout_left_ms(w);
+    int code = open_session(w, limit_ms == LH_NO_TIMEOUT ? OPEN_MS : limit_ms);
+
+    while (code == LH_EXIT_OK) {
+        code = ask(w);
+        if (code == LH_EXIT_OK)
+            code = wait_for_answer(w);
+        if (code != LH_EXIT_OK || w->error == LH_OK)
+            break;
+        if (!waits_on(w))
+            return refused(w);
+        w->session = NULL;
+        code = open_session(w, timeout_left_ms(w));
+    }
+    return code;
 }
 
 /* ---- While the program runs ---- */
@@ -297,8 +384,8 @@ static int run_program(struct work *w)
         on_events(w);
         limits = limits_now(w);
         lh_keeper_limit(&w->keeper, &limits);
-        if (lh_keeper_now() >= limits.kill_at) /* the watchdog may be stopped */
-            lh_keeper_signal(&w->keeper, SIGKILL);
+        if (lh_keeper_now() >= limits.kill_at)
+            lh_keeper_kill(&w->keeper);
         code = on_keeper(w);
     }
     lh_keeper_finish(&w->keeper);
@@ -308,10 +395,8 @@ static int run_program(struct work *w)
 
 static int hold(struct work *w)
 {
-    int code = acquire(w);
-    if (code != LH_EXIT_OK)
-        return code;
-    code = run_program(w);
+    int code = run_program(w);
+
     if (w->warned) {
         (void)lh_command_error(0, COMMAND, "%s: %s was stopped%s", w->name, w->program[0],
             w->ending ? ""
@@ -325,35 +410,25 @@ static int hold(struct work *w)
 static int run(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct options *o = options;
-    uint64_t term_ms = lh_duration_ms(o->term), margin_ms = lh_duration_ms(o->margin);
-    char label[LH_PROGRAM_LABEL_BYTES];
     static struct work w; /* a callback may come when this function has returned */
     w = (struct work){
         .options = o,
         .cluster = cluster,
         .name = args[0],
         .program = (char *const *)(uintptr_t)(args + 1),
-        .margin_ns = (margin_ms > 0 ? margin_ms : term_ms / MARGIN_SHARE) * NS_PER_MS,
+        .begun_ms = lh_keeper_now() / NS_PER_MS,
         .signals = lh_program_signals,
         .keeper = {.control = -1, .pipe = -1},
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
     };
-    struct lh_session_options session = {.term_ms = term_ms,
-        .label = lh_program_label(label, "lock", args[1]),
-        .on_state = on_state,
-        .on_state_arg = &w};
     if (w.wake < 0)
         return lh_command_error(LH_EXIT_SYSTEM, COMMAND, "%s", strerror(errno));
-    uint64_t timeout_ms = lh_duration_ms(o->common.timeout);
-    lh_program_end_by_signals();
-    int error =
-        lh_session_open(cluster, &session, timeout_ms > 0 ? timeout_ms : OPEN_MS, &w.session);
-    lh_program_take_signals();
-    if (error != LH_OK)
-        return lh_command_failed(COMMAND, w.name, error);
-    int code = hold(&w);
-    lh_session_close(w.session, CLOSE_MS);
+    int code = acquire(&w);
+    if (code == LH_EXIT_OK)
+        code = hold(&w);
+    if (w.session != NULL)
+        lh_session_close(w.session, CLOSE_MS);
     return code;
 }
 
@@ -397,12 +472,12 @@ int lh_command_lock(int argc, char **argv)
             "Runs CMD while the lock NAME is held. CMD finds the lock's token in LEASEHOLD_TOKEN, "
             "its "
             "name in\nLEASEHOLD_LOCK, and the session in LEASEHOLD_SESSION. When the lock is lost, "
-            "cancelled, or about to\nrun out without answers of the master, CMD and its process "
-            "group "
-            "get SIGTERM, and SIGKILL before\nthe lease ends; also if this command is stopped or "
-            "killed. What CMD leaves running is killed\nwhen CMD ends. Without --timeout the lock "
-            "is "
-            "waited for without an end.\n\nExit status: that of CMD (128 and the number of the "
+            "cancelled, or about to\nrun out without answers of the master, CMD and all that it "
+            "has "
+            "started get SIGTERM, and SIGKILL\nbefore the lease ends; also if this command is "
+            "stopped or killed. What CMD leaves running is killed\nwhen CMD ends, a daemon, too. "
+            "Without --timeout the lock is waited for without an end.\n\nExit status: that of CMD "
+            "(128 and the number of the "
             "signal "
             "that ended it); 75 the lock could not be\nhad in time; 76 the lock ended before CMD "
             "did, "

@@ -69,8 +69,8 @@ void lh_client_prefixes_promised(struct lh_client_session *s, const Leasehold__B
             continue;
         LH_MARK("broadcast-heard");
         p->revision = state->revision;
-        p->end = state->promised ? lh_term_holder_end(from, lh_nanoseconds(m->term_ns))
-                                 : (struct lh_instant){0};
+        p->end = lh_term_holder_end(
+            from, lh_nanoseconds(state->promised ? m->term_ns : state->promised_ns));
     }
     lh_client_unguard(c);
 }

@@ -231,12 +231,13 @@ static bool value_of(
     return true;
 }
 
-/* The end of the lease that the answer gives; zero: it gives none. */
+/* The end of the lease that the answer gives, or of what a change waits for (VAL-2); zero: it
+ * gives none. */
 static struct lh_instant lease_end(const struct lh_client_session *s, const Leasehold__ValueRead *m)
 {
     struct lh_instant end = {0};
 
-    if (m->leased && m->changing == 0 && lh_client_session_sent(s, m->stamp))
+    if (m->leased == (m->changing == 0) && lh_client_session_sent(s, m->stamp))
         end = lh_term_holder_end((struct lh_instant){m->stamp}, lh_nanoseconds(m->term_ns));
     return lh_instant_before(s->client->now, end) ? end : (struct lh_instant){0};
 }

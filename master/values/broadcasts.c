@@ -270,6 +270,21 @@ void lh_m_broadcast(struct lh_master *m, struct lh_m_program *p, const Leasehold
         lh_m_say_refused(m, p, asked->id, asked->prefix, LH_ERR_INVALID_ARGUMENT, why);
 }
 
+/* While a change waits for the last promise, others may have what is left of it: of a term that
+ * begins now, for the grantor. */
+static struct lh_duration left_of(
+    const struct lh_master *m, const struct lh_m_broadcasting *b, struct lh_duration term)
+{
+    struct lh_instant least = lh_term_grantor_end(m->now, lh_nanoseconds(0));
+
+    if (LH_PLANTED("promise-outlives-last-broadcast"))
+        return term;
+    if (!lh_instant_before(least, b->promised))
+        return lh_nanoseconds(0);
+    LH_MARK("rest-of-a-broadcast-promised");
+    return lh_duration_min(term, lh_instant_until(least, b->promised));
+}
+
 size_t lh_m_broadcasts(
     struct lh_master *m, struct lh_m_program *p, Leasehold__BroadcastState ***states)
 {
@@ -291,6 +306,9 @@ size_t lh_m_broadcasts(
         if (state->promised && b->changing == 0)
             b->promised =
                 lh_instant_max(b->promised, lh_term_grantor_end(m->now, p->session.lessee.term));
+        if (!state->promised)
+            state->promised_ns =
+                lh_term_for_holder(left_of(m, b, p->session.lessee.term), m->config.drift_ppm).ns;
     }
     *states = m->valuing->states.pointers;
     return count;

@@ -163,7 +163,7 @@ static void too_late(void *core, struct lh_timer *timer)
     else
         snprintf(text, sizeof text, "nothing was changed: %s",
             g->phase == LH_M_DROPPING && TAILQ_FIRST(&g->changes) == c
-                ? "what was promised of the prefix is not over yet"
+                ? "what readers were promised is not over yet"
                 : "other changes of the value come first");
     lh_m_change_refuse(m, c, LH_ERR_LEASE_HELD, text);
     lh_m_changing_work(m, g);

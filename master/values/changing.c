@@ -1,4 +1,5 @@
 /* A name whose value changes, from the first change that waits to the end of the last (VAL-2). */
+#include "lease/term.h"
 #include "master/values/internal.h"
 
 /* ---- Its life. */
@@ -24,6 +25,7 @@ static struct lh_m_changing *begin(struct lh_master *m, struct lh_m_name *name)
 
     g->name = name;
     g->number = next_number(m);
+    g->since = m->now;
     g->timer.fire = promise_over;
     TAILQ_INIT(&g->changes);
     STAILQ_INIT(&g->reads);
@@ -139,10 +141,45 @@ static bool tell_caches(struct lh_master *m, struct lh_m_changing *g)
         if (g->all_told)
             break;
         LH_MARK("cache-told-to-drop");
+        g->awaited = lh_instant_max(g->awaited, info.end);
         lh_m_spend(m->valuing);
         lh_m_say_drop(m, lh_m_lessee_program(info.context), g);
     }
     return g->all_told;
+}
+
+/* A share of the time that the change has waited: so the promise delays it by no more than that,
+ * and never beyond the end of the longest lease that it had to wait for. */
+struct lh_duration lh_m_changing_promise(
+    struct lh_master *m, const struct lh_m_program *p, struct lh_m_changing *g)
+{
+    uint64_t waited = lh_instant_until(g->since, m->now).ns;
+    struct lh_duration share = {waited / 100 * m->config.change_promise_percent};
+    struct lh_instant received_at = p->session.lessee.received_at;
+
+    if (g->phase != LH_M_DROPPING || !g->all_told || g->name->caches == 0)
+        return lh_nanoseconds(0);
+    if (LH_PLANTED("promise-outlives-awaited-leases"))
+        return lh_duration_add(p->term, lh_instant_until(received_at, m->now));
+    struct lh_instant end = lh_instant_min(lh_instant_add(m->now, share), g->awaited);
+    /* The end that TIME-4 gives to this term is `end`. */
+    uint64_t margin =
+        lh_instant_until(received_at, lh_term_grantor_end(received_at, lh_nanoseconds(0))).ns;
+    uint64_t term = lh_instant_until(received_at, end).ns;
+    if (!lh_instant_before(m->now, end) || term <= margin)
+        return lh_nanoseconds(0);
+    LH_MARK("old-value-promised-while-changing");
+    g->promised = lh_instant_max(g->promised, end);
+    return lh_nanoseconds(term - margin);
+}
+
+static bool promise_runs(struct lh_master *m, struct lh_m_changing *g)
+{
+    if (lh_instant_reached(m->now, g->promised))
+        return false;
+    LH_MARK("change-waits-for-promise");
+    lh_timer_set(&m->timers, &g->timer, g->promised);
+    return true;
 }
 
 /* ---- (4): nobody caches the value. */
@@ -224,6 +261,8 @@ static void advance_dropping(struct lh_master *m, struct lh_m_changing *g)
         !(lh_m_is_lookup(g->name->text) ? LH_PLANTED("path-changes-before-lookups-dropped")
                                         : LH_PLANTED("change-before-caches-gone")))
         return; /* lh_m_value_dropped(), lh_m_cache_leases */
+    if (promise_runs(m, g))
+        return;
     if (TAILQ_EMPTY(&g->changes))
         end(m, g);
     else if (!must_wait(m, g))
@@ -277,6 +316,8 @@ static void advance_answering(struct lh_master *m, struct lh_m_changing *g)
     }
     g->phase = LH_M_DROPPING;
     g->number = next_number(m);
+    g->since = m->now;
+    g->awaited = (struct lh_instant){0};
     g->all_told = false;
     advance_dropping(m, g);
 }

@@ -32,6 +32,8 @@ static struct lh_duration change_left(struct lh_master *m, const struct lh_m_nam
     struct lh_instant at = lh_grantor_free_at(m->leases.engine, lh_m_cache_key(name), m->now);
 
     at = lh_instant_max(at, lh_m_broadcast_promised(m, name->text));
+    if (name->more->changing != NULL)
+        at = lh_instant_max(at, name->more->changing->promised);
     if (lh_m_programs_awaited(m))
         at = lh_instant_max(at, m->leases.wait_end);
     return lh_instant_until(m->now, at);
@@ -85,6 +87,9 @@ static void say_change(struct lh_master *m, const struct lh_m_name *name, const 
     if (name->caches > 0)
         say(s, "%" PRIu32 " %s told to drop it; without an answer that takes %.1f s.", name->caches,
             name->caches == 1 ? "session is" : "sessions are", seconds(change_left(m, name)));
+    else if (!lh_instant_reached(m->now, g->promised))
+        say(s, "What was promised to readers meanwhile is over in %.1f s.",
+            seconds(change_left(m, name)));
     else if (!lh_instant_reached(m->now, lh_m_broadcast_promised(m, name->text)))
         say(s, "What was promised of its prefix is over in %.1f s.", seconds(change_left(m, name)));
 }

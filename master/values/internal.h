@@ -54,7 +54,10 @@ struct lh_m_changing {
     TAILQ_HEAD(, lh_m_change) changes;
     size_t change_count;
     STAILQ_HEAD(, lh_m_waiting_read) reads;
-    struct lh_timer timer; /* what was promised of its prefixes ends */
+    struct lh_instant since;    /* DROPPING: from then on caches are told */
+    struct lh_instant awaited;  /* the longest lease of those that were told ends then */
+    struct lh_instant promised; /* for so long the old value may be served without a lease */
+    struct lh_timer timer;      /* what was promised, also of its prefixes, ends */
     TAILQ_ENTRY(lh_m_changing) all_link, work_link, committed_link;
 };
 
@@ -190,6 +193,10 @@ void lh_m_changing_work(struct lh_master *m, struct lh_m_changing *g);
 void lh_m_changing_step(struct lh_master *m);
 void lh_m_changing_durable(struct lh_master *m);
 void lh_m_changing_free(struct lh_master *m, struct lh_m_changing *g);
+/* VAL-2: for how long, from its last heartbeat on, the program may serve the old value without a
+ * lease. The change waits for that from now on. */
+struct lh_duration lh_m_changing_promise(
+    struct lh_master *m, const struct lh_m_program *p, struct lh_m_changing *g);
 /* The program may serve the value: it is told to drop it. */
 void lh_m_say_drop(struct lh_master *m, struct lh_m_program *p, const struct lh_m_changing *g);
 

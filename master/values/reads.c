@@ -73,10 +73,17 @@ static void fill_lease(
     m->counts.caches_granted++;
 }
 
+static bool is_leased(const struct lh_master *m, const char *text)
+{
+    const struct lh_m_policy *policy = lh_m_policy_of(m, text);
+
+    return !policy->broadcast && !policy->no_lease;
+}
+
 void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__ReadValue *asked, struct lh_m_name *name)
 {
-    const struct lh_m_changing *g = lh_m_changing_of(name);
+    struct lh_m_changing *g = lh_m_changing_of(name);
     bool lookup = lh_m_is_lookup(asked->name);
     Leasehold__ValueRead read = LEASEHOLD__VALUE_READ__INIT;
     uint8_t bytes[LH_M_LOOKUP_BYTES];
@@ -88,10 +95,15 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
         lh_m_lookup_fill(m, asked, &read, bytes);
     else
         fill_value(name, asked, &read);
-    /* VAL-2 (2): who is given a lease now is not told to drop it. */
+    /* VAL-2 (2): who is given a lease now is not told to drop it. What is promised instead ends
+     * before the change. */
     if (lh_m_gives_no_lease(g)) {
         LH_MARK("read-without-lease-while-changing");
         read.changing = g->number;
+        if (asked->lease && is_leased(m, asked->name) &&
+            !(lookup && read.error != LEASEHOLD__ERROR_CODE__OK))
+            read.term_ns =
+                lh_term_for_holder(lh_m_changing_promise(m, p, g), m->config.drift_ppm).ns;
         if (asked->lease && LH_PLANTED("lease-given-while-changing")) {
             read.changing = 0;
             read.leased = true;

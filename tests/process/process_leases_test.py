@@ -7,6 +7,7 @@ time (CLOCK_BOOTTIME) with each of its lines, and whoever has the lock next begi
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -23,6 +24,17 @@ while True:
     line = "%s %d\\n" % (os.environ["LEASEHOLD_TOKEN"], time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     os.write(1, line.encode())
     time.sleep(0.005)
+"""
+
+# Before that: nothing of the program is open there but its output, nor is it of its group.
+LEAVING = """import os
+if os.fork() > 0:
+    os.execvp("sleep", ["sleep", "1000"])
+os.setsid()
+if os.fork() > 0:
+    os._exit(0)
+os.closerange(2, 1000)
+os.close(0)
 """
 
 
@@ -135,6 +147,35 @@ class LeasesTest(ClusterTest):
         self.assertEqual(second.wait(), 130)
         wait_for("nobody to wait", lambda: self.waiting() == 0)
 
+    def test_one_that_slept_while_it_waited_waits_on(self):
+        first = self.start("lock", LOCK, "--", "sleep", "1000")
+        wait_for("a holder", self.holders)
+        second = self.start("lock", "--term=1s", LOCK, "--", "true")
+        wait_for("one that waits", lambda: self.waiting() == 1)
+        second.send_signal(signal.SIGSTOP)
+        wait_for("its session to be over", lambda: self.waiting() == 0)
+        second.send_signal(signal.SIGCONT)
+        wait_for("it to wait again", lambda: self.waiting() == 1)
+        first.send_signal(signal.SIGTERM)
+        self.assertEqual(second.wait(), 0)
+        self.assertIn(b"waiting in a new session", second.stderr.read())
+
+    def test_a_term_that_the_master_shortens(self):
+        self.cluster.master.kill()
+        self.cluster.master.argv.append("--program-term-max=2s")
+        self.cluster.master.start()
+        self.cluster.wait_ready()
+        # With a fifth of the term that was asked for it would be stopped at once.
+        lock = self.start("lock", "--term=20s", LOCK, "--", "sh", "-c",
+                          "trap 'exit 9' TERM; sleep 1000 & wait")
+        wait_for("a holder", self.holders)
+        self.assertEqual([s["term_ms"] for s in self.cluster.json("sessions")["sessions"]], [2000])
+        lock.send_signal(signal.SIGTERM)
+        self.assertEqual(lock.wait(), 9)
+        self.assertIn(b"the master shortens --term", lock.stderr.read())
+        self.run_with("lock", "--term=20s", "--margin=5s", LOCK, "--", "true", status=64)
+        self.run_with("lock", "--term=20s", "--margin=200ms", LOCK, "--", "true")
+
     def test_without_a_master_it_can_be_ended(self):
         self.cluster.master.kill()
         for args in (("lock", LOCK, "--", "true"), ("register", VALUE, "x", "--", "true")):
@@ -204,17 +245,44 @@ class LeasesTest(ClusterTest):
 
     @staticmethod
     def watchdogs(lock):
-        """Children of that process."""
-        found = []
+        """Those that look after the program: children of that process, and theirs; the last one
+        is the program's parent."""
+        children = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+                    _, name, rest = re.split(r"[()]", file.read(), maxsplit=2)
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if parent == lock.pid:
-                found.append(int(pid))
+            if name.startswith("lease "):
+                children[int(rest.split()[1])] = int(pid)
+        found, at = [], lock.pid
+        while at in children:
+            at = children[at]
+            found.append(at)
         return found
+
+    def leaving(self, *flags):
+        """As stubborn(), and what does not end has a session of its own, another parent, and
+        nothing open but its output."""
+        output = os.path.join(self.folder, f"leaving-{len(self.processes)}")
+        process = self.start("lock", *flags, "--term=4s", LOCK, "--", "/usr/bin/python3", "-c",
+                             LEAVING + STUBBORN, output=output)
+        wait_for("the program to run", lambda: os.path.getsize(output) > 1000)
+        return process, output
+
+    def test_it_and_its_watchdog_are_killed_and_what_has_left_ends_before_the_next_one_begins(self):
+        lock, output = self.leaving()
+        victims = [lock.pid, self.watchdogs(lock)[-1]]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in victims:
+                os.kill(pid, number)
+        self.ends_before_the_next(output)
+
+    def test_what_has_left_ends_before_the_next_one_begins(self):
+        _, output = self.leaving()
+        self.run_with("cancel", LOCK)
+        self.ends_before_the_next(output)
 
     def test_a_restarted_master_lets_the_program_go_on(self):
         lock = self.start("lock", LOCK, "--", "sleep", "1000")

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,14 +203,27 @@ static void a_limit_that_moves_on_ends_nothing(void **state)
     they_are_gone();
 }
 
-/* What `leasehold lock` is: a process that has started a program, and can be killed. Says which
- * process is the watchdog. */
-static pid_t holder(const char *script, struct lh_keeper_limits limits, pid_t *watchdog)
+/* The only child of the process. */
+static pid_t child_of(pid_t pid)
 {
-    int out[2];
-    assert_int_equal(pipe(out), 0);
+    char path[80];
+    int child = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &child), 1);
+    (void)fclose(f);
+    return child;
+}
+
+/* What `leasehold lock` is: a process that has started a program, and can be killed. */
+static pid_t holder(
+    const char *script, struct lh_keeper_limits limits, pid_t *guard, pid_t *watchdog)
+{
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    /* What is left of it is not this process's to end. */
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -219,16 +236,14 @@ static pid_t holder(const char *script, struct lh_keeper_limits limits, pid_t *w
             _exit(1);
         (void)close(ALIVE_FD);
         (void)close(ends[1]);
-        (void)!write(out[1], &k.watchdog, sizeof k.watchdog);
         for (;;)
             (void)pause();
     }
     (void)close(ends[1]);
-    (void)close(out[1]);
     alive = ends[0];
-    assert_int_equal(read(out[0], watchdog, sizeof *watchdog), sizeof *watchdog);
-    (void)close(out[0]);
     program_is_up();
+    *guard = child_of(pid);
+    *watchdog = child_of(*guard);
     return pid;
 }
 
@@ -241,15 +256,15 @@ static void buried(pid_t pid)
 static void if_leasehold_is_killed_the_program_ends_by_the_last_limit(void **state)
 {
     (void)state;
-    pid_t watchdog;
+    pid_t guard, watchdog;
     struct lh_keeper_limits limits = {in_ms(60000), in_ms(1500), in_ms(60000)};
-    pid_t pid = holder(stubborn, limits, &watchdog);
+    pid_t pid = holder(stubborn, limits, &guard, &watchdog);
     buried(pid);
     they_are_gone();
     assert_true(lh_keeper_now() >= limits.kill_at);
     /* One that obeys ends at once. */
     limits = (struct lh_keeper_limits){in_ms(600000), in_ms(600000), in_ms(600000)};
-    pid = holder(obedient, limits, &watchdog);
+    pid = holder(obedient, limits, &guard, &watchdog);
     buried(pid);
     they_are_gone();
 }
@@ -257,9 +272,9 @@ static void if_leasehold_is_killed_the_program_ends_by_the_last_limit(void **sta
 static void if_leasehold_is_stopped_the_program_ends_at_the_limit(void **state)
 {
     (void)state;
-    pid_t watchdog;
+    pid_t guard, watchdog;
     struct lh_keeper_limits limits = {in_ms(60000), in_ms(700), in_ms(60000)};
-    pid_t pid = holder(stubborn, limits, &watchdog);
+    pid_t pid = holder(stubborn, limits, &guard, &watchdog);
     assert_int_equal(kill(pid, SIGSTOP), 0);
     they_are_gone();
     buried(pid);
@@ -268,8 +283,8 @@ static void if_leasehold_is_stopped_the_program_ends_at_the_limit(void **state)
 static void if_the_watchdog_is_killed_the_program_ends_at_once(void **state)
 {
     (void)state;
-    pid_t watchdog;
-    pid_t pid = holder(stubborn, never(), &watchdog);
+    pid_t guard, watchdog;
+    pid_t pid = holder(stubborn, never(), &guard, &watchdog);
     assert_int_equal(kill(watchdog, SIGKILL), 0);
     they_are_gone();
     buried(pid);
@@ -278,10 +293,11 @@ static void if_the_watchdog_is_killed_the_program_ends_at_once(void **state)
 static void if_all_are_stopped_the_kernel_ends_the_program(void **state)
 {
     (void)state;
-    pid_t watchdog;
+    pid_t guard, watchdog;
     struct lh_keeper_limits limits = {in_ms(60000), in_ms(60000), in_ms(900)};
-    pid_t pid = holder(stubborn, limits, &watchdog);
+    pid_t pid = holder(stubborn, limits, &guard, &watchdog);
     assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(kill(guard, SIGSTOP), 0);
     assert_int_equal(kill(watchdog, SIGSTOP), 0);
     they_are_gone();
     assert_true(lh_keeper_now() >= limits.last_at);
@@ -291,13 +307,153 @@ static void if_all_are_stopped_the_kernel_ends_the_program(void **state)
 static void if_all_are_killed_the_program_ends(void **state)
 {
     (void)state;
-    pid_t watchdog;
-    pid_t pid = holder(stubborn, never(), &watchdog);
+    pid_t guard, watchdog;
+    pid_t pid = holder(stubborn, never(), &guard, &watchdog);
     assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(kill(guard, SIGSTOP), 0);
     assert_int_equal(kill(watchdog, SIGSTOP), 0);
     assert_int_equal(kill(watchdog, SIGKILL), 0);
+    assert_int_equal(kill(guard, SIGKILL), 0);
     buried(pid);
     they_are_gone();
+    /* Nobody was left to remove it. */
+    struct lh_reach here;
+    lh_reach_open(&here);
+    char *slash = strrchr(here.folder, '/');
+    if (slash != NULL) {
+        char pattern[PATH_MAX + 40];
+        glob_t found;
+        (void)snprintf(pattern, sizeof pattern, "%.*s/leasehold-%d-*", (int)(slash - here.folder),
+            here.folder, (int)pid);
+        assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+        while (rmdir(found.gl_pathv[0]) != 0)
+            assert_int_equal(errno, EBUSY); /* the last one is ending */
+        globfree(&found);
+    }
+    lh_reach_close(&here);
+}
+
+/* ---- A program whose child has left: for a session of its own and another parent, without any
+ * descriptor but the one that the test looks at, and deaf to SIGTERM. */
+
+#define LEAVES                                                                                     \
+    "(setsid bash -c 'for n in 0 {1..8} {10..40}; do eval \"exec $n>&-\"; done; "                  \
+    "trap \"\" TERM; echo up >&9; while :; do sleep 1000; done' &); "
+
+static const char leaving[] = LEAVES "while :; do sleep 1000; done";
+
+static void what_has_left_is_ended_with_the_program(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper k =
+        start(LEAVES "trap 'exit 4' TERM; while :; do sleep 1000 & wait; done", never());
+    program_is_up();
+    program_has_started(&k);
+    lh_keeper_signal(&k, SIGTERM);
+    assert_int_equal(ended(&k, &warned), 4);
+    they_are_gone();
+}
+
+static void what_has_left_is_ended_at_the_limit(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper_limits limits = {in_ms(60000), in_ms(300), in_ms(60000)};
+    struct lh_keeper k = start(leaving, limits);
+    program_is_up();
+    assert_int_equal(ended(&k, &warned), 128 + SIGKILL);
+    they_are_gone();
+}
+
+static void what_has_left_gets_sigterm_too(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper_limits limits = {0, in_ms(60000), in_ms(60000)};
+    struct lh_keeper k = start("setsid sh -c 'trap \"echo term >&9; exit\" TERM; echo up >&9; "
+                               "while :; do sleep 1000 & wait; done' & "
+                               "trap 'wait; exit 5' TERM; while :; do sleep 1000 & wait $!; done",
+        never());
+    program_is_up();
+    lh_keeper_limit(&k, &limits);
+    char text[5];
+    assert_int_equal(read(alive, text, sizeof text), 5);
+    assert_memory_equal(text, "term\n", 5);
+    limits.kill_at = 0;
+    lh_keeper_limit(&k, &limits);
+    (void)ended(&k, &warned);
+    assert_true(warned);
+    they_are_gone();
+}
+
+/* Which of the three are killed: bits. */
+static void what_has_left_is_ended_whoever_is_killed(void **state)
+{
+    (void)state;
+    enum { COMMAND = 1, GUARD = 2, WATCHDOG = 4 };
+    static const unsigned killed[] = {GUARD, WATCHDOG, COMMAND | GUARD, COMMAND | WATCHDOG};
+    for (size_t i = 0; i < sizeof killed / sizeof killed[0]; i++) {
+        pid_t guard, watchdog;
+        pid_t pid = holder(leaving, never(), &guard, &watchdog);
+        /* At once, as far as they can tell. */
+        assert_int_equal(kill(pid, SIGSTOP) + kill(guard, SIGSTOP) + kill(watchdog, SIGSTOP), 0);
+        assert_int_equal((killed[i] & WATCHDOG) != 0 ? kill(watchdog, SIGKILL) : 0, 0);
+        assert_int_equal((killed[i] & GUARD) != 0 ? kill(guard, SIGKILL) : 0, 0);
+        if ((killed[i] & COMMAND) != 0)
+            buried(pid);
+        (void)kill(watchdog, SIGCONT);
+        (void)kill(guard, SIGCONT);
+        they_are_gone();
+        if ((killed[i] & COMMAND) == 0)
+            buried(pid);
+    }
+}
+
+/* Its guards are gone; what they had to end becomes this process's. */
+static void what_has_left_is_ended_by_leasehold_alone(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper k = start(leaving, never());
+    program_is_up();
+    program_has_started(&k);
+    pid_t watchdog = child_of(k.guard);
+    assert_int_equal(kill(k.guard, SIGSTOP) + kill(watchdog, SIGSTOP), 0);
+    assert_int_equal(kill(watchdog, SIGKILL) + kill(k.guard, SIGKILL), 0);
+    assert_int_equal(ended(&k, &warned), -1);
+    they_are_gone();
+}
+
+static void a_guard_that_is_stopped_delays_nothing(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper k = start(obedient, never());
+    program_is_up();
+    program_has_started(&k);
+    assert_int_equal(kill(k.guard, SIGSTOP), 0);
+    lh_keeper_signal(&k, SIGTERM);
+    assert_int_equal(ended(&k, &warned), 5);
+    they_are_gone();
+}
+
+/* Where there is a cgroup, it is gone with the program. */
+static void no_cgroup_is_left(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper k = start("exit 3", never());
+    char folder[sizeof k.reach.folder];
+    (void)snprintf(folder, sizeof folder, "%s", k.reach.folder);
+    if (folder[0] == '\0')
+        print_message("the system allows no cgroup here\n");
+    else
+        assert_int_equal(access(folder, F_OK), 0);
+    assert_int_equal(ended(&k, &warned), 3);
+    they_are_gone();
+    if (folder[0] != '\0')
+        assert_int_equal(access(folder, F_OK), -1);
 }
 
 int main(void)
@@ -314,6 +470,18 @@ int main(void)
         cmocka_unit_test(if_the_watchdog_is_killed_the_program_ends_at_once),
         cmocka_unit_test(if_all_are_stopped_the_kernel_ends_the_program),
         cmocka_unit_test(if_all_are_killed_the_program_ends),
+        cmocka_unit_test(what_has_left_is_ended_with_the_program),
+        cmocka_unit_test(what_has_left_is_ended_at_the_limit),
+        cmocka_unit_test(what_has_left_gets_sigterm_too),
+        cmocka_unit_test(what_has_left_is_ended_whoever_is_killed),
+        cmocka_unit_test(what_has_left_is_ended_by_leasehold_alone),
+        cmocka_unit_test(a_guard_that_is_stopped_delays_nothing),
+        cmocka_unit_test(no_cgroup_is_left),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
+    /* Whoever may make a cgroup here may also do without: all of it once more. */
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+        umount2("/sys/fs/cgroup", MNT_DETACH) == 0)
+        failed += cmocka_run_group_tests_name("keeper without a cgroup", tests, NULL, NULL);
+    return failed;
 }

@@ -514,6 +514,36 @@ static void a_value_outlives_its_place_in_the_cache(void **state)
     world_deinit(&w);
 }
 
+/* VAL-2: the change waits for it. */
+static void what_is_read_while_it_changes_is_served_for_as_long_as_is_promised(void **state)
+{
+    (void)state;
+    given_one_master();
+    struct lh_get_call call = get_call("/v");
+    ask(&w, &call);
+    Leasehold__ValueRead m = leased(expect_read("/v", 0)->id, 5, "five");
+    m.leased = false;
+    m.changing = 1;
+    m.term_ns = UINT64_C(500000000);
+    say_read(m);
+    expect_got(&call, "five", 5);
+    assert_true(is_cached("/v"));
+    struct lh_instant now = w.now;
+    w.now.ns = s.stamp + m.term_ns;
+    assert_false(is_cached("/v"));
+    w.now = now;
+    /* The next one has it no longer. */
+    say_drop("/v", 1);
+    expect_dropped("/v", 1);
+    ask(&w, &call);
+    m.id = expect_read("/v", 0)->id;
+    m.term_ns = 0;
+    say_read(m);
+    expect_got(&call, "five", 5);
+    assert_false(is_cached("/v"));
+    world_deinit(&w);
+}
+
 /* ---- Broadcasts. */
 
 static void say_broadcast(uint64_t stamp, uint64_t revision, bool promised)
@@ -588,6 +618,29 @@ static void what_was_read_at_the_promised_revision_is_served(void **state)
     world_deinit(&w);
 }
 
+static void what_is_left_of_a_promise_is_served_while_a_change_waits(void **state)
+{
+    (void)state;
+    given_one_master();
+    given_broadcast();
+    Leasehold__BeatReply beat = LEASEHOLD__BEAT_REPLY__INIT;
+    Leasehold__BroadcastState b = LEASEHOLD__BROADCAST_STATE__INIT, *states[] = {&b};
+    b.prefix = (char *)(uintptr_t) "/b/";
+    b.revision = 20;
+    b.promised_ns = UINT64_C(700000000);
+    beat.stamp = s.stamp;
+    beat.term_ns = TERM_MS * UINT64_C(1000000);
+    beat.broadcasts = states;
+    beat.n_broadcasts = 1;
+    say_beat_with(&s, beat);
+    assert_true(is_cached("/b/x"));
+    struct lh_instant now = w.now;
+    w.now.ns = s.stamp + b.promised_ns;
+    assert_false(is_cached("/b/x"));
+    w.now = now;
+    world_deinit(&w);
+}
+
 static void a_new_stream_ends_the_promise(void **state)
 {
     (void)state;
@@ -625,7 +678,9 @@ int main(void)
         cmocka_unit_test(values_that_nobody_uses_make_room),
         cmocka_unit_test(so_many_bytes_are_cached),
         cmocka_unit_test(a_value_outlives_its_place_in_the_cache),
+        cmocka_unit_test(what_is_read_while_it_changes_is_served_for_as_long_as_is_promised),
         cmocka_unit_test(what_was_read_at_the_promised_revision_is_served),
+        cmocka_unit_test(what_is_left_of_a_promise_is_served_while_a_change_waits),
         cmocka_unit_test(a_new_stream_ends_the_promise),
     };
 

@@ -307,6 +307,35 @@ static void a_prefix_is_promised_with_heartbeats_and_a_change_waits_for_the_prom
     assert_int_equal(state_of(&one)->revision, revision);
 }
 
+/* Of a term that begins with the heartbeat, by the holder's clock. */
+static void while_a_change_waits_heartbeats_have_the_rest_of_the_promise(void **state)
+{
+    (void)state;
+    both_up();
+    broadcast("/etc/");
+    uint64_t first = put_value("/etc/hosts", "old");
+    subscribe(&one, "/etc/");
+    subscribe(&two, "/etc/");
+    assert_true(state_of(&one)->promised);
+    world_advance(&w, 1000);
+    uint64_t link = begin_put("/etc/hosts", "new");
+    world_advance(&w, 2000);
+    const Leasehold__BroadcastState *s = state_of(&two);
+    assert_true(!s->promised && s->revision == first);
+    assert_true(s->promised_ns > 6800000000 && s->promised_ns < 7000000000);
+    world_advance(&w, 3000);
+    heartbeat(&one);
+    world_advance(&w, 3995);
+    assert_true(state_of(&one)->promised_ns < 5000000);
+    world_advance(&w, 5); /* ten seconds after the last whole promise */
+    assert_null(change_reply(link));
+    assert_int_equal(state_of(&one)->promised_ns, 0);
+    world_advance(&w, 1);
+    changed(link);
+    s = state_of(&one);
+    assert_true(s->promised && s->promised_ns == 0);
+}
+
 static void nothing_is_promised_before_the_change_is_durable(void **state)
 {
     (void)state;
@@ -452,6 +481,7 @@ int main(void)
         STORY(events_of_a_lock_and_a_value_are_in_one_order),
         STORY(as_many_values_as_may_be_are_attached_to_a_session),
         STORY(a_prefix_is_promised_with_heartbeats_and_a_change_waits_for_the_promise),
+        STORY(while_a_change_waits_heartbeats_have_the_rest_of_the_promise),
         STORY(nothing_is_promised_before_the_change_is_durable),
         STORY(a_prefix_without_the_policy_is_refused_and_a_policy_that_goes_ends_the_promise),
         STORY(prefixes_within_prefixes_are_all_waited_for),

@@ -297,8 +297,112 @@ static void a_change_that_may_not_wait_so_long_changes_nothing_and_the_next_one_
     link = begin_put("/a", "three");
     assert_int_equal(told_to_drop(&one, "/a"), 0);
     has_dropped(&one, "/a", change);
+    assert_null(change_reply(link)); /* `two` was promised the value for 125 ms meanwhile */
+    world_advance(&w, 125);
     changed(link);
     assert_true(read_value(&two, "/a")->leased);
+}
+
+/* ---- Reads while a change waits (VAL-2). */
+
+/* `one` caches the value and is silent, and `two` beats at the end of the time. */
+static uint64_t given_a_change_that_waits(uint64_t ms, uint64_t *change)
+{
+    both_up();
+    put_value("/a", "one");
+    beats(300000);
+    cache_value(&one, "/a");
+    uint64_t link = begin_put("/a", "two");
+    *change = told_to_drop(&one, "/a");
+    for (; ms > 3000; ms -= 3000) {
+        world_advance(&w, 3000);
+        heartbeat(&two);
+    }
+    world_advance(&w, ms);
+    heartbeat(&two);
+    return link;
+}
+
+static uint64_t promised_ns(struct prog *p)
+{
+    const Leasehold__ValueRead *read = read_value(p, "/a");
+
+    assert_true(!read->leased && read->changing != 0 && is_text(&read->value, "one"));
+    return read->term_ns;
+}
+
+static void a_read_of_what_changes_is_good_for_a_share_of_the_wait(void **state)
+{
+    (void)state;
+    uint64_t change, link = given_a_change_that_waits(4000, &change);
+    uint64_t term = promised_ns(&two);
+    assert_true(term > 950000000 && term < 1000000000); /* a quarter, by the holder's clock */
+    has_dropped(&one, "/a", change);
+    world_advance(&w, 999);
+    assert_null(change_reply(link));
+    value_is("/a", "one");
+    world_advance(&w, 1);
+    changed(link);
+    value_is("/a", "two");
+}
+
+static void nothing_is_promised_once_all_have_dropped_it(void **state)
+{
+    (void)state;
+    uint64_t change, link = given_a_change_that_waits(4000, &change);
+    assert_true(promised_ns(&two) > 0);
+    has_dropped(&one, "/a", change);
+    world_advance(&w, 900);
+    assert_int_equal(promised_ns(&two), 0);
+    world_advance(&w, 100);
+    changed(link);
+}
+
+static void what_is_promised_ends_with_the_longest_lease_that_the_change_waits_for(void **state)
+{
+    (void)state;
+    uint64_t change, link = given_a_change_that_waits(9600, &change);
+    uint64_t term = promised_ns(&two); /* not 2400 ms */
+    assert_true(term > 380000000 && term < 400000000);
+    world_advance(&w, 400);
+    assert_null(change_reply(link));
+    world_advance(&w, 2);
+    changed(link);
+}
+
+static void a_promise_outlives_the_change_that_it_was_given_in(void **state)
+{
+    (void)state;
+    both_up();
+    put_value("/a", "one");
+    beats(300000);
+    cache_value(&one, "/a");
+    Leasehold__ChangeRequest r = change_to("/a", "two");
+    r.wait_ms = 2000;
+    uint64_t link = begin_change(&r), change = told_to_drop(&one, "/a");
+    world_advance(&w, 1999);
+    heartbeat(&two);
+    assert_true(promised_ns(&two) > 0); /* 499 ms */
+    world_advance(&w, 1);
+    change_refused(link, LEASEHOLD__ERROR_CODE__LEASE_HELD);
+    has_dropped(&one, "/a", change);
+    link = begin_put("/a", "three");
+    world_advance(&w, 497);
+    assert_null(change_reply(link));
+    world_advance(&w, 2);
+    changed(link);
+}
+
+static void a_policy_without_leases_promises_nothing_either(void **state)
+{
+    (void)state;
+    uint64_t change, link = given_a_change_that_waits(4000, &change);
+    Leasehold__Policy p = policy_for("/a");
+    p.no_lease = true;
+    assert_int_equal(set_policy(&p, false), LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(promised_ns(&two), 0);
+    has_dropped(&one, "/a", change);
+    changed(link);
 }
 
 static void once_all_are_gone_leases_are_given_again_though_nothing_changed(void **state)
@@ -682,6 +786,11 @@ int main(void)
         STORY(a_cache_that_beats_and_does_not_listen_is_waited_for_no_longer),
         STORY(the_confirmation_of_an_earlier_change_does_not_count),
         STORY(a_change_that_may_not_wait_so_long_changes_nothing_and_the_next_one_goes_on),
+        STORY(a_read_of_what_changes_is_good_for_a_share_of_the_wait),
+        STORY(nothing_is_promised_once_all_have_dropped_it),
+        STORY(what_is_promised_ends_with_the_longest_lease_that_the_change_waits_for),
+        STORY(a_promise_outlives_the_change_that_it_was_given_in),
+        STORY(a_policy_without_leases_promises_nothing_either),
         STORY(once_all_are_gone_leases_are_given_again_though_nothing_changed),
         STORY(the_change_behind_another_waits_for_caches_of_its_own),
         STORY(a_repeat_of_a_change_that_waits_for_caches_is_answered_with_it),

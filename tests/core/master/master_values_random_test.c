@@ -173,8 +173,9 @@ static void on_beat(struct client *c, const Leasehold__BeatReply *beat)
     c->end = until(beat->stamp, beat->term_ns);
     if (beat->n_broadcasts == 0)
         return;
-    c->promised = beat->broadcasts[0]->promised ? beat->broadcasts[0]->revision : 0;
-    c->promise_end = c->end;
+    const Leasehold__BroadcastState *state = beat->broadcasts[0];
+    c->promised = state->revision;
+    c->promise_end = state->promised ? c->end : until(beat->stamp, state->promised_ns);
 }
 
 static void on_answer(struct client *c, const Leasehold__LeaseAnswer *a)
@@ -183,7 +184,9 @@ static void on_answer(struct client *c, const Leasehold__LeaseAnswer *a)
         struct entry *e = &c->cache[a->value->id];
         assert_true(a->value->error == LEASEHOLD__ERROR_CODE__OK ||
                     a->value->error == LEASEHOLD__ERROR_CODE__NOT_FOUND);
-        *e = (struct entry){a->value->leased, a->value->revision,
+        /* VAL-2: what is promised while it changes is served as what is leased. */
+        bool promised = a->value->changing != 0 && a->value->term_ns != 0;
+        *e = (struct entry){a->value->leased || promised, a->value->revision,
             until(a->value->stamp, a->value->term_ns), a->value->prefix_revision};
     } else if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_DROP) {
         c->cache[name_of(a->drop->name)].has = false;
@@ -626,6 +629,8 @@ static void planted_bugs_are_noticed(void **state)
         "change-before-caches-gone",
         "lease-given-while-changing",
         "old-drop-confirmation-counts",
+        "promise-outlives-awaited-leases",
+        "promise-outlives-last-broadcast",
         "watch-event-lost",
         "watch-event-twice",
     };
