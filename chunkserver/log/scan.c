@@ -95,7 +95,8 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         return; /* it is to be removed */
     if (error == LH_ERR_UNSYNCED && !r->in_doubt) {
         LH_MARK("scan-in-doubt");
-        r->in_doubt = true; /* from now on the disk itself is read */
+        r->in_doubt = !LH_PLANTED("doubt-dies-with-its-process");
+        /* From now on the disk itself is read. */
         lh_cs_scan_load(r);
         return;
     }

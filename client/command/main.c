@@ -2,6 +2,7 @@
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "base/say.h"
 #include "base/version.h"
 #include "runtime/descriptors.h"
 #include "runtime/signals.h"

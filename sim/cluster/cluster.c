@@ -172,8 +172,12 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     config.failure_domain = s->name;
     config.machine_id = s->machine;
     config.cluster_id = cluster_id;
-    config.incarnation = lh_sim_incarnation(node);
-    config.process = config.incarnation; /* the world does not copy data directories */
+    /* What cannot be written down is not counted (REC-8). */
+    config.read_only = lh_sim_disk_refuses(node);
+    if (!config.read_only)
+        s->incarnation = lh_sim_incarnation(node);
+    config.incarnation = s->incarnation;
+    config.process = lh_sim_incarnation(node); /* the world does not copy data directories */
     memcpy(config.boot_id, &boot, sizeof boot);
     config.masters = s->cluster->master_names;
     config.master_count = s->cluster->config.masters;

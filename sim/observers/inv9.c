@@ -22,7 +22,7 @@ struct server_causes {
     uint64_t link;              /* its session's stream, as the master has it; 0: broken, or none */
     bool inquired;              /* the master has asked whether it lives, and has heard nothing */
     struct lh_instant asked_at; /* first, on the master's clock */
-    uint64_t incarnation, registration; /* the highest that was heard */
+    uint64_t process, registration;     /* the highest that was heard */
     uint64_t stale_stamp;               /* of a registration below it; 0: none */
     uint64_t session;                   /* the newest that the master gave */
     bool registering;                   /* it has registered anew since */
@@ -259,12 +259,14 @@ static void registers(
 {
     struct server_causes *k = &o->causes->servers[server->number];
 
-    if (m->incarnation < k->incarnation ||
-        (m->incarnation == k->incarnation && m->registration <= k->registration)) {
+    /* The world counts processes. One that cannot write its incarnation down numbers nothing, and
+     * answers a challenge (SES-1b). */
+    if (m->process < k->process || (m->process == k->process && m->registration != 0 &&
+                                       m->registration <= k->registration)) {
         k->stale_stamp = m->stamp;
         return;
     }
-    k->incarnation = m->incarnation;
+    k->process = m->process;
     k->registration = m->registration;
     k->registering = true;
     note_due(o, server, m->stamp, m->held, m->n_held, true);

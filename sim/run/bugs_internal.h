@@ -4,7 +4,7 @@
 #include "sim/run/bugs.h"
 
 #define LH_SIM_CORE_BUGS   138u
-#define LH_SIM_DISK_BUGS   7u
+#define LH_SIM_DISK_BUGS   8u
 #define LH_SIM_LEASE_BUGS  45u
 #define LH_SIM_ACCESS_BUGS 13u
 #define LH_SIM_CHECK_BUGS  19u

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/probe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,8 +139,6 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    if (f->failed && !LH_PLANTED("fsync-retried"))
-        return LH_ERR_IO; /* it is not tried */
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     f->failed = f->failed || op->fault != LH_OK;
     return op->fault;
@@ -427,7 +424,7 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
         struct lh_sim_file *f = node->disk.files.list[i];
         bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
         fault->count -= fails;
-        f->failed = (f->failed || fails) && !LH_PLANTED("doubt-dies-with-its-process");
+        f->failed = f->failed || fails;
         f->untold = f->failed;
         if (f->first == NULL)
             continue;

@@ -24,6 +24,8 @@ void lh_sim_disk_starve(struct lh_sim_node *node, bool starved);
  * again. */
 void lh_sim_disk_refuse(struct lh_sim_node *node, int error);
 
+bool lh_sim_disk_refuses(const struct lh_sim_node *node);
+
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
  * (FAIL-5). A count of 0 takes back what has not happened yet. */

@@ -73,6 +73,11 @@ void lh_sim_disk_refuse(struct lh_sim_node *node, int error)
         error != LH_OK && lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0;
 }
 
+bool lh_sim_disk_refuses(const struct lh_sim_node *node)
+{
+    return node->disk.refuses != LH_OK;
+}
+
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
 {
     node->disk.misdirect = true; /* noted when it happens */

@@ -253,7 +253,7 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
         a.count = 1 + (uint32_t)lh_prng_below(random, 3);
         a.op = (enum lh_disk_op)lh_prng_below(random, LH_DISK_OPS);
     }
-    if (kind == LH_SIM_ACT_FAIL_DISK || kind == LH_SIM_ACT_FAIL_STORE)
+    if (kind == LH_SIM_ACT_FAIL_DISK || kind == LH_SIM_ACT_FAIL_STORE || kind == LH_SIM_ACT_REFUSE)
         a.error = lh_prng_below(random, 2) == 0 ? LH_ERR_IO : LH_ERR_DISK_FULL;
     if (kind == LH_SIM_ACT_WALL || kind == LH_SIM_ACT_ROT || kind == LH_SIM_ACT_MISDIRECT ||
         kind == LH_SIM_ACT_CAPACITY || kind == LH_SIM_ACT_ROOM || kind == LH_SIM_ACT_BANDWIDTH)
@@ -446,8 +446,7 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
     "\"slow\", \"limit\", "                                                                        \
     "\"clog\", \"unclog\", \"deafen\", \"hide\", \"mislead\", \"blind\", \"stall\", \"unstall\", " \
-    "\"starve\", "                                                                                 \
-    "\"refuse\", \"leave\", \"fail\", \"rot\", "                                                               \
+    "\"starve\", \"refuse\", \"leave\", \"fail\", \"rot\", "                                       \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \

@@ -153,7 +153,7 @@ static void read_value(
     m.changing = s->changing;
     m.leased = s->changing == 0;
     m.stamp = s->stamp[at];
-    m.term_ns = UINT64_C(60000000000);
+    m.term_ns = s->changing == 0 ? UINT64_C(60000000000) : 0;
     if (m.leased)
         s->cached[at] = true;
     say_answer(fx, link, LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE, &m);

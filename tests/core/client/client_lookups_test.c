@@ -383,6 +383,7 @@ static void a_path_that_was_dropped_is_asked_for_again(void **state)
     Leasehold__ValueRead m = looked_up(opens_and_looks_up("/f", 7, 0), 7);
     m.leased = false;
     m.changing = 9;
+    m.term_ns = 0;
     say_read(m);
     say_read(looked_up(opens_and_looks_up("/f", 8, 0), 8));
     opens_from_memory("/f", 8);
