@@ -3,16 +3,20 @@
 
 #include <string.h>
 
-#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS)
+#define BUGS (LH_SIM_CORE_BUGS + LH_SIM_SESSION_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS)
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
     static struct lh_sim_bug all[BUGS];
+    struct lh_sim_bug *to = all;
 
-    memcpy(all, lh_sim_core_bugs, sizeof lh_sim_core_bugs);
-    memcpy(all + LH_SIM_CORE_BUGS, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
-    memcpy(
-        all + LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS, lh_sim_access_bugs, sizeof lh_sim_access_bugs);
+    memcpy(to, lh_sim_core_bugs, sizeof lh_sim_core_bugs);
+    to += LH_SIM_CORE_BUGS;
+    memcpy(to, lh_sim_session_bugs, sizeof lh_sim_session_bugs);
+    to += LH_SIM_SESSION_BUGS;
+    memcpy(to, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
+    to += LH_SIM_LEASE_BUGS;
+    memcpy(to, lh_sim_access_bugs, sizeof lh_sim_access_bugs);
     *count = BUGS;
     return all;
 }

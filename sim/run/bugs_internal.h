@@ -3,10 +3,12 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS   138u
-#define LH_SIM_LEASE_BUGS  42u
-#define LH_SIM_ACCESS_BUGS 11u
+#define LH_SIM_CORE_BUGS    130u
+#define LH_SIM_SESSION_BUGS 10u
+#define LH_SIM_LEASE_BUGS   42u
+#define LH_SIM_ACCESS_BUGS  11u
 
 extern const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS];
+extern const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS];
 extern const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS];   /* of leases for programs */
 extern const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS]; /* who may do what */
