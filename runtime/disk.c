@@ -6,10 +6,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/disk_internal.h"
+#include "runtime/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -17,6 +20,27 @@
 
 #define SLOW_WRITE_NS UINT64_C(10000000)
 #define SLOW_PAUSE_NS UINT64_C(1000000000)
+
+/* ---- errors ---- */
+
+int lh_disk_refused(const struct lh_disk_io *io, int system_errno)
+{
+    static const char *const operations[LH_DISK_OPS] = {
+        [LH_DISK_CREATE] = "making",
+        [LH_DISK_REMOVE] = "removing",
+        [LH_DISK_READ] = "reading",
+        [LH_DISK_WRITE] = "writing",
+        [LH_DISK_SYNC] = "syncing",
+        [LH_DISK_TRUNCATE] = "truncating",
+        [LH_DISK_RESERVE] = "reserving room for",
+    };
+    int error = lh_error_from_errno(system_errno);
+
+    if (error != LH_OK && error != LH_ERR_SHORTAGE && error != LH_ERR_NOT_FOUND)
+        lh_log(LH_WARN, "disk", "%s %016" PRIx64 ".chunk: %s", operations[io->op], io->file,
+            strerrordesc_np(system_errno));
+    return error;
+}
 
 /* ---- beginning and finishing ---- */
 
@@ -136,7 +160,11 @@ static int sync_file(struct lh_disk_io *io)
     int error = lh_files_sync_directory(io->disk->files);
     if (error != LH_OK)
         return error;
-    return fdatasync(io->open->fd) == 0 ? LH_OK : lh_files_sync_error(errno);
+    if (fdatasync(io->open->fd) == 0)
+        return LH_OK;
+    int system_errno = errno;
+    (void)lh_disk_refused(io, system_errno);
+    return lh_files_sync_error(system_errno);
 }
 
 static int truncate_file(struct lh_disk_io *io)
@@ -146,7 +174,7 @@ static int truncate_file(struct lh_disk_io *io)
     do
         r = ftruncate(io->open->fd, (off_t)io->length);
     while (r != 0 && errno == EINTR);
-    return r == 0 ? LH_OK : lh_error_from_errno(errno);
+    return r == 0 ? LH_OK : lh_disk_refused(io, errno);
 }
 
 static void do_blocking(struct lh_disk_io *io)

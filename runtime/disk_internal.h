@@ -67,6 +67,10 @@ void lh_disk_ring_submit(struct lh_disk *disk, struct lh_disk_io *io);
 
 /* disk.c */
 
+/* The lh_error of what the system says, and a line for the operator that names the file and what
+ * was done with it: to the core one error is much like another. */
+int lh_disk_refused(const struct lh_disk_io *io, int system_errno);
+
 /* Gives back what the operation has had, and puts its result together. */
 void lh_disk_finish(struct lh_disk_io *io);
 

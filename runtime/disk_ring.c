@@ -72,6 +72,8 @@ void lh_disk_ring_submit(struct lh_disk *disk, struct lh_disk_io *io)
 static bool ring_completed(struct lh_disk_io *io, int result)
 {
     if (io->op == LH_DISK_SYNC) {
+        if (result < 0)
+            (void)lh_disk_refused(io, -result);
         io->error = result < 0 ? lh_files_sync_error(-result) : LH_OK;
         return true;
     }

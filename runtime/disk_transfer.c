@@ -63,7 +63,7 @@ bool lh_disk_advance(struct lh_disk_io *io, ssize_t result)
     if (result == -EINTR)
         return false;
     if (result < 0) {
-        io->error = lh_error_from_errno((int)-result);
+        io->error = lh_disk_refused(io, (int)-result);
         return true;
     }
     if (result == 0) { /* a read: the end of the file; a write of nothing does not get here */

@@ -193,8 +193,8 @@ CONFIGS = (
 # Who somebody is and what he has; what only a process knows.
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
-    " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " reign restored refuse_loopback guard guard_arg lookups_host lookups_process access"
+    " process read_only master_count chunks chunk_count capacity_bytes free_bytes scrub_position"
+    " bounds seed reign restored refuse_loopback guard guard_arg lookups_host lookups_process access"
     " capability_secret event_secret"
 ).split()
 

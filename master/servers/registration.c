@@ -231,7 +231,9 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     bool numbers_count = request->registration != 0 && !answers_challenge(s, l, request);
     bool same_incarnation = request->incarnation == s->incarnation;
     bool proven = same_incarnation && request->process != 0 && request->process == s->process;
-    bool same_process = same_incarnation && (request->process == s->process || s->process == 0);
+    /* An older release gave no number. By a challenge another process of it can have come. */
+    bool same_process =
+        same_incarnation && (request->process == s->process || (s->process == 0 && numbers_count));
     bool same_machine = s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
     if (s->incarnation == 0)
         LH_MARK("registration-first");
@@ -270,7 +272,10 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     s->room.free_bytes = request->free_bytes;
     s->room.replicas = r->replica_count;
     s->room.placed_bytes = 0;
-    lh_m_disk_fails(m, s, request->read_only, request->read_only);
+    if (request->read_only)
+        lh_m_disk_fails(m, s, true, true);
+    else
+        s->room.failing = s->room.read_only = false;
 
     lh_m_reach_begin(m, s, request->identifies, moved);
 

@@ -172,12 +172,9 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     config.failure_domain = s->name;
     config.machine_id = s->machine;
     config.cluster_id = cluster_id;
-    /* What cannot be written down is not counted (REC-8). */
-    config.read_only = lh_sim_disk_refuses(node);
-    if (!config.read_only)
-        s->incarnation = lh_sim_incarnation(node);
-    config.incarnation = s->incarnation;
+    config.incarnation = lh_sim_stored_incarnation(node);
     config.process = lh_sim_incarnation(node); /* the world does not copy data directories */
+    config.read_only = config.incarnation != config.process;
     memcpy(config.boot_id, &boot, sizeof boot);
     config.masters = s->cluster->master_names;
     config.master_count = s->cluster->config.masters;

@@ -54,7 +54,6 @@ struct server {
     struct lh_sim_cluster *cluster;
     char name[16];
     char machine[24];
-    uint64_t incarnation; /* as its data directory has it */
 };
 
 /* The store that masters share (shared.c). */

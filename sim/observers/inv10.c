@@ -28,6 +28,8 @@ static bool is_unheld(
     return m != NULL && !c->decided_intent &&
            lh_master_lease_of(m, c->id, o->master->clock, &lease) &&
            (lease.confirmed || lease.waiting) && strcmp(lease.holder, server->name) == 0 &&
+           /* not what a process before it was granted, which had the same one (SES-1b) */
+           lh_sim_stored_incarnation(server->node) == lh_sim_incarnation(server->node) &&
            c->holder_incarnation == lh_sim_incarnation(server->node) &&
            !lh_ob_believes(server, c->id, lh_sim_clock(server->node), &version);
 }

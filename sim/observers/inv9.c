@@ -8,6 +8,7 @@
  *   - it extends the leases that a heartbeat in time lists, and continues those that a registration
  *     in time shows (that it frees none in force is INV-2's). */
 #include "sim/observers/internal.h"
+#include "sim/observers/registrations.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,12 +23,12 @@ struct server_causes {
     uint64_t link;              /* its session's stream, as the master has it; 0: broken, or none */
     bool inquired;              /* the master has asked whether it lives, and has heard nothing */
     struct lh_instant asked_at; /* first, on the master's clock */
-    uint64_t process, registration;     /* the highest that was heard */
-    uint64_t stale_stamp;               /* of a registration below it; 0: none */
-    uint64_t session;                   /* the newest that the master gave */
-    bool registering;                   /* it has registered anew since */
-    struct lh_instant until;            /* the session's end at the master */
-    uint64_t stamp;                     /* of the request that `due` is about */
+    struct registrations registered;
+    uint64_t stale_stamp;    /* of a registration that is not new; 0: none */
+    uint64_t session;        /* the newest that the master gave */
+    bool registering;        /* it has registered anew since */
+    struct lh_instant until; /* the session's end at the master */
+    uint64_t stamp;          /* of the request that `due` is about */
     struct due *due;
     size_t due_count, due_capacity;
 };
@@ -166,7 +167,7 @@ static void note_due(struct lh_sim_observers *o, const struct actor *server, uin
         if (c == NULL || !c->known || c->removed || c->sealed ||
             c->decided_holder != (int32_t)server->number ||
             c->decided_version != leases[i]->version ||
-            c->holder_incarnation != lh_sim_incarnation(server->node) ||
+            c->holder_incarnation != lh_sim_stored_incarnation(server->node) ||
             (!continued && is_recalled(o, c)) ||
             !in_force(o, c, server->number, leases[i]->version))
             continue;
@@ -259,15 +260,10 @@ static void registers(
 {
     struct server_causes *k = &o->causes->servers[server->number];
 
-    /* The world counts processes. One that cannot write its incarnation down numbers nothing, and
-     * answers a challenge (SES-1b). */
-    if (m->process < k->process || (m->process == k->process && m->registration != 0 &&
-                                       m->registration <= k->registration)) {
+    if (!lh_ob_registration_is_new(&k->registered, m)) {
         k->stale_stamp = m->stamp;
         return;
     }
-    k->process = m->process;
-    k->registration = m->registration;
     k->registering = true;
     note_due(o, server, m->stamp, m->held, m->n_held, true);
 }
@@ -340,6 +336,7 @@ static void says(struct lh_sim_observers *o, const struct actor *server,
 
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
+        lh_ob_registration_answered(&k->registered, m->registered);
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK)
             return;
         if (m->registered->stamp == k->stale_stamp) {

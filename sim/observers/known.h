@@ -98,7 +98,7 @@ struct replica {
 /* A lease that the master has promised to a server (model.c). */
 struct promise {
     uint32_t server;
-    uint64_t incarnation, session, version;
+    uint64_t incarnation, process, session, version;
     bool confirmed;                /* by its holder: the stream has carried its word (LEASE-8) */
     struct lh_instant holder_end;  /* on the holder's clock */
     struct lh_instant grantor_end; /* on the master's */

@@ -5,6 +5,7 @@
  * It has two sides. What the master *promised* counts from when it said so: it has to wait for that
  * whether or not the answer arrives. What a holder *holds* counts from when it was told. */
 #include "sim/observers/internal.h"
+#include "sim/observers/registrations.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,13 +16,13 @@
 
 /* A Register or Heartbeat that a server sent. */
 struct request {
-    uint64_t stamp, incarnation;
+    uint64_t stamp, incarnation, process;
     struct lh_instant sent;     /* the sender's clock when it left */
     struct lh_instant received; /* the master's when it came; zero: it has not */
 };
 
 struct session {
-    uint64_t number, incarnation;
+    uint64_t number, incarnation, process;
     uint64_t master_life;
     const struct actor *master;                  /* whose clock `grantor_end` is on */
     struct lh_duration session_term, chunk_term; /* the master's settings */
@@ -41,9 +42,8 @@ struct server_model {
     struct session *sessions;
     size_t session_count, session_capacity;
     char *machine; /* of its last registration */
-    uint64_t incarnation;
-    uint64_t registration; /* within it, the highest that reached a master */
-    bool registering;      /* it has sent one since its last session: that one is over for it */
+    struct registrations registered;
+    bool registering; /* it has sent one since its last session: that one is over for it */
 
     /* An answer to its registration, taken in the present step. A server that has heard of a newer
      * master elsewhere refuses it by hanging up. */
@@ -138,7 +138,8 @@ static void asked(struct lh_sim_observers *o, struct actor *server, uint64_t sta
     struct server_model *b = model_of(o, server);
 
     b->requests[b->request_count++ % REQUESTS_MAX] = (struct request){.stamp = stamp,
-        .incarnation = lh_sim_incarnation(server->node),
+        .incarnation = lh_sim_stored_incarnation(server->node),
+        .process = lh_sim_incarnation(server->node),
         .sent = lh_sim_clock(server->node)};
 }
 
@@ -242,13 +243,8 @@ static void registers(
 
     bool proof =
         b->machine != NULL && strcmp(b->machine, m->machine_id) == 0 && m->machine_id[0] != 0;
-    if (m->incarnation < b->incarnation)
+    if (!lh_ob_registration_is_new(&b->registered, m))
         return;
-    bool higher = m->incarnation > b->incarnation;
-    if (!higher && m->registration <= b->registration)
-        return;
-    b->incarnation = m->incarnation;
-    b->registration = m->registration;
     free(b->machine);
     b->machine = lh_strdup(m->machine_id);
     HASH_ITER(hh, o->chunks, c, next) {
@@ -257,7 +253,8 @@ static void registers(
             if (c->promises[i - 1].server == server->number &&
                 (c->promises[i - 1].incarnation < m->incarnation
                         ? proof
-                        : unshown && c->promises[i - 1].incarnation == m->incarnation))
+                        : unshown && c->promises[i - 1].incarnation == m->incarnation &&
+                              c->promises[i - 1].process == m->process))
                 drop_promise(c, i - 1);
     }
 }
@@ -338,8 +335,8 @@ static void prune_promises(const struct lh_sim_observers *o, struct chunk *c)
             drop_promise(c, i - 1);
 }
 
-static struct session *open_session(
-    struct lh_sim_observers *o, const struct actor *server, uint64_t number, uint64_t incarnation)
+static struct session *open_session(struct lh_sim_observers *o, const struct actor *server,
+    uint64_t number, const struct request *r)
 {
     struct server_model *b = model_of(o, server);
 
@@ -347,7 +344,8 @@ static struct session *open_session(
     LH_GROW(b->sessions, b->session_capacity, b->session_count + 1);
     struct session *s = &b->sessions[b->session_count++];
     *s = (struct session){.number = number,
-        .incarnation = incarnation,
+        .incarnation = r->incarnation,
+        .process = r->process,
         .master_life = o->master_life,
         .master = o->master,
         .session_term = o->model->settings.session_term,
@@ -370,6 +368,7 @@ static struct promise *promise(struct lh_sim_observers *o, const struct actor *s
         p = &c->promises[c->promise_count++];
         *p = (struct promise){.server = server->number,
             .incarnation = s->incarnation,
+            .process = s->process,
             .session = s->number,
             .version = version};
     }
@@ -411,9 +410,10 @@ static void said_by_master(
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
         r = find_request(b, m->registered->stamp);
+        lh_ob_registration_answered(&b->registered, m->registered);
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK || r == NULL)
             return;
-        s = open_session(o, server, m->registered->session, r->incarnation);
+        s = open_session(o, server, m->registered->session, r);
         renew(s, r);
         for (size_t i = 0; i < m->registered->n_continued; i++) {
             goes_on(o, server, r, m->registered->continued[i], "continues");

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define BUGS                                                                                       \
-    (LH_SIM_CORE_BUGS + LH_SIM_DISK_BUGS + LH_SIM_LEASE_BUGS + LH_SIM_ACCESS_BUGS +                \
-        LH_SIM_CHECK_BUGS)
+    (LH_SIM_CORE_BUGS + LH_SIM_SESSION_BUGS + LH_SIM_DISK_BUGS + LH_SIM_LEASE_BUGS +               \
+        LH_SIM_ACCESS_BUGS + LH_SIM_CHECK_BUGS)
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
@@ -13,7 +13,8 @@ const struct lh_sim_bug *lh_sim_bugs(size_t *count)
     const struct {
         const struct lh_sim_bug *bugs;
         size_t count;
-    } tables[] = {{lh_sim_core_bugs, LH_SIM_CORE_BUGS}, {lh_sim_disk_bugs, LH_SIM_DISK_BUGS},
+    } tables[] = {{lh_sim_core_bugs, LH_SIM_CORE_BUGS}, {lh_sim_session_bugs, LH_SIM_SESSION_BUGS},
+        {lh_sim_disk_bugs, LH_SIM_DISK_BUGS},
         {lh_sim_lease_bugs, LH_SIM_LEASE_BUGS}, {lh_sim_access_bugs, LH_SIM_ACCESS_BUGS},
         {lh_sim_check_bugs, LH_SIM_CHECK_BUGS}};
     size_t at = 0;

@@ -2,10 +2,6 @@
 
 /* What an error of a disk is taken for (REC-6 to REC-10, FAIL-5). */
 const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
-    {"numbers-of-a-stored-incarnation", "SES-1b",
-        "a server that cannot raise its incarnation numbers its registrations as the process before "
-        "did; one of that process, late, counts",
-        "INV-9"},
     {"doubt-dies-with-its-process", "FAIL-5",
         "that a sync has failed is known to one process alone; the next one takes what is in memory "
         "for what is on the disk",

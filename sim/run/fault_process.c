@@ -7,10 +7,15 @@ void lh_sim_fault_crash(struct lh_sim_nemesis *n)
     lh_sim_act_on(n, LH_SIM_ACT_CRASH, lh_sim_some_server(n), hold(n));
 }
 
-/* A chunkserver's process is killed and started at once. */
+/* A chunkserver's process is killed and started at once; sometimes it cannot write its incarnation
+ * down, nor can those that follow (SES-1b). */
 void lh_sim_fault_restart(struct lh_sim_nemesis *n)
 {
-    lh_sim_act_on(n, LH_SIM_ACT_RESTART, lh_sim_some_server(n), 0);
+    struct lh_sim_who who = lh_sim_some_server(n);
+
+    if (chance(n, 30))
+        lh_sim_act_on(n, LH_SIM_ACT_KEEP_INCARNATION, who, 1 + a_while(n).ns);
+    lh_sim_act_on(n, LH_SIM_ACT_RESTART, who, 0);
 }
 
 /* A machine loses power. */

@@ -371,6 +371,7 @@ static const struct {
     {LH_SIM_ACT_CLOCK, "set clock of <who> to <ppm> ppm"},
     {LH_SIM_ACT_WALL, "set wall clock of <who> to <number> ms"},
     {LH_SIM_ACT_TIMERS, "let timers of <who> be late by <delay>"},
+    {LH_SIM_ACT_KEEP_INCARNATION, "let starts of <who> keep their incarnation for <hold>"},
     {LH_SIM_ACT_CUT, "cut <who> -> <peer> [for <hold>]"},
     {LH_SIM_ACT_HEAL, "heal <who> -> <peer>"},
     {LH_SIM_ACT_ISOLATE, "isolate <who> [from <peer>] [for <hold>]"},

@@ -20,7 +20,8 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_POWER_LOSS, /* for `hold`: then it starts again */
     LH_SIM_ACT_PAUSE,      /* for `hold`; with `in_step` in the middle of its next step */
     LH_SIM_ACT_RESUME,
-    LH_SIM_ACT_STOP, /* a clean shutdown; for `hold` from now: then it starts again */
+    LH_SIM_ACT_STOP,             /* a clean shutdown; for `hold` from now: then it starts again */
+    LH_SIM_ACT_KEEP_INCARNATION, /* no start of it can write one down, for `hold` */
     /* Clocks. */
     LH_SIM_ACT_CLOCK,  /* to the rate error `ppm` */
     LH_SIM_ACT_WALL,   /* to `number` ms since 1970 */

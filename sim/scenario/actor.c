@@ -535,6 +535,9 @@ static bool act_on_process(
         say(actor, STATE_PAUSE, node, NULL, lh_nanoseconds(0));
         lh_sim_resume(node);
         return paused;
+    case LH_SIM_ACT_KEEP_INCARNATION:
+        lh_sim_keep_incarnation(node, a->hold);
+        return true;
     case LH_SIM_ACT_LOSE_DISK:
         if (lh_sim_is_scrapped(node))
             return false;

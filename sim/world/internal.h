@@ -177,6 +177,8 @@ struct lh_sim_node {
     bool in_step;  /* it was: `kept` is to be carried out */
     uint64_t life; /* counts starts and ends: odd while it is up */
     uint64_t incarnation, boot;
+    uint64_t stored;     /* the incarnation that the last start could write down */
+    uint64_t kept_until; /* true ns: until then no start can */
     uint64_t steps;
     uint64_t check_at; /* of its steps, the next one that is checked */
     uint64_t served;   /* links that peers opened, in this life */

@@ -194,7 +194,10 @@ void lh_sim_start(struct lh_sim_node *node)
         node->boot++;
     }
     node->incarnation++;
-    lh_sim_note(node->sim, "%s starts, incarnation %" PRIu64, node->name, node->incarnation);
+    if (node->stored == 0 || node->sim->now >= node->kept_until)
+        node->stored = node->incarnation;
+    lh_sim_note(node->sim, "%s starts, incarnation %" PRIu64 "%s", node->name, node->stored,
+        node->stored == node->incarnation ? "" : " as before");
     if (!node->role->start(node->arg, node, &node->core)) {
         lh_sim_note(node->sim, "%s could not start", node->name);
         return;
@@ -363,6 +366,16 @@ int lh_sim_stopped_with(const struct lh_sim_node *node)
 uint64_t lh_sim_incarnation(const struct lh_sim_node *node)
 {
     return node->incarnation;
+}
+
+uint64_t lh_sim_stored_incarnation(const struct lh_sim_node *node)
+{
+    return node->stored;
+}
+
+void lh_sim_keep_incarnation(struct lh_sim_node *node, struct lh_duration hold)
+{
+    node->kept_until = node->sim->now + hold.ns;
 }
 
 uint64_t lh_sim_boot(const struct lh_sim_node *node)

@@ -206,6 +206,11 @@ bool lh_sim_is_scrapped(const struct lh_sim_node *node);
 
 /* How often a process was started here, kept by the machine: 1 while the first one runs. */
 uint64_t lh_sim_incarnation(const struct lh_sim_node *node);
+/* The one that its directory has: that of a process before if this one could not write its own
+ * (REC-8). */
+uint64_t lh_sim_stored_incarnation(const struct lh_sim_node *node);
+/* For so long no start of it can write its incarnation down. */
+void lh_sim_keep_incarnation(struct lh_sim_node *node, struct lh_duration hold);
 
 /* How often the machine was booted. */
 uint64_t lh_sim_boot(const struct lh_sim_node *node);

@@ -6,9 +6,9 @@
  *     CALL ERRNO SKIP COUNT PATTERN
  *
  * CALL: open, create, read, write, header (a write in the first 8 KiB), sync, syncfs, truncate,
- * allocate, rename or unlink. PATTERN: of fnmatch(3), for the whole path. So many calls that fit are
- * let through first (SKIP), so many fail then (COUNT; -1: all). ERRNO 0: it is let through. What
- * failed is written to BORDER_FAULTS.hits, a line for each call: CALL ERRNO PATH.
+ * allocate, rename or unlink. PATTERN: of fnmatch(3), for the whole path. So many calls that fit
+ * are let through first (SKIP), so many fail then (COUNT; -1: all). ERRNO 0: it is let through.
+ * What failed is written to BORDER_FAULTS.hits, a line for each call: CALL ERRNO PATH.
  *
  * A server must be started with --no-uring: what the kernel does for a ring passes by here. */
 #include <dlfcn.h>

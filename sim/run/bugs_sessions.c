@@ -1,0 +1,44 @@
+/* Mistakes of sessions of chunkservers, and of how these register. */
+#include "sim/run/bugs_internal.h"
+
+const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS] = {
+    {"late-registration-believed", "SES-1",
+        "a registration of a dead process that the network delayed takes over its successor's "
+        "session",
+        "INV-9"},
+    {"first-piece-registers", "SES-1a",
+        "a registration is believed with its first piece; what the others show is taken for not "
+        "there",
+        "INV-2"},
+    {"pieces-outlive-their-stream", "SES-1a",
+        "pieces of a registration whose stream broke count with the next one; what is gone since "
+        "is taken for there",
+        "KEEP-1"},
+    {"registration-resumed-elsewhere", "SES-1a",
+        "a registration goes on where the last one's stream broke off; the master never hears what "
+        "came before",
+        "INV-2"},
+    {"numbers-of-a-stored-incarnation", "SES-1b",
+        "a process that could not write its incarnation down registers with numbers; one of the "
+        "process before it, which was delayed, is above them",
+        "INV-9"},
+    {"old-challenge-answered", "SES-1b",
+        "any challenge that the master ever gave counts; the answer of a dead process takes over "
+        "its successor's session",
+        "INV-9"},
+    {"chunk-lease-outlives-session", "SES-3",
+        "a chunk's lease counts as long as its own term runs; a holder without a session acts for "
+        "up to the difference of the terms",
+        "INV-1"},
+    {"one-way-partition-is-health", "SES-4",
+        "a server whose heartbeats arrive and that hears nothing is granted leases; files stand "
+        "still behind it",
+        "INV-8"},
+    {"leases-freed-on-reregistration", "SES-5",
+        "registering again within one incarnation frees the leases too; the answer is lost and the "
+        "same process goes on with them",
+        "INV-2"},
+    {"heartbeats-from-stalled-disk", "SES-6",
+        "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
+        "INV-8"},
+};
