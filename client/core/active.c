@@ -16,20 +16,12 @@ static struct lh_client_seeker *first_ready(const struct lh_client *c)
     return lh_client_active_ready(c) ? c->active.waiting : NULL;
 }
 
-/* One that doubts while the choice is another one by now. */
-static struct lh_client_seeker *first_misled(const struct lh_client *c)
-{
-    struct lh_client_seeker *seeker = c->active.doubting;
-
-    while (seeker != NULL && seeker->choice == c->active.finder.choices)
-        seeker = seeker->next;
-    return seeker;
-}
-
 /* A round without a result is repeated only for those who need one. */
 static bool is_wanted(const struct lh_client *c)
 {
-    return c->active.waiting != NULL || c->active.doubting != NULL;
+    const struct lh_client_active *a = &c->active;
+
+    return a->waiting != NULL || a->doubting != NULL || a->moved != NULL;
 }
 
 static void set_timer(struct lh_client *c)
@@ -38,24 +30,47 @@ static void set_timer(struct lh_client *c)
     struct lh_instant at =
         is_wanted(c) ? lh_finder_deadline(&a->finder) : lh_finder_late_at(&a->finder);
 
-    if (first_ready(c) != NULL || first_misled(c) != NULL)
+    if (first_ready(c) != NULL || a->moved != NULL)
         at = c->now;
     lh_timer_set(&c->timers, &a->timer, at);
 }
 
-/* Whoever doubts the choice learns in which reign it acts. When it is lost and found again, in the
- * same reign, a call that waits there stays. */
+static void enlist(struct lh_client_seeker *seeker, struct lh_client_seeker **list)
+{
+    seeker->list = list;
+    DL_APPEND(*list, seeker);
+}
+
+/* One that doubts learns in which reign the choice acts. When its master was lost and found again,
+ * in the same reign, a call that waits there stays; when it is another one, it goes there. */
+static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
+{
+    const struct lh_finder *f = &a->finder;
+
+    if (seeker->choice != f->choices && f->choice_reign != 0 && seeker->reign == f->choice_reign &&
+        strcmp(seeker->address, lh_finder_address(f)) == 0)
+        seeker->choice = f->choices;
+    if (seeker->choice == f->choices)
+        seeker->reign = f->choice_reign;
+    enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->moved);
+}
+
+/* All who doubt are looked at when the choice has changed, and at no other time: there may be
+ * thousands of them, and each of their calls comes by here. */
 static void keep_up(struct lh_client *c)
 {
-    const struct lh_finder *f = &c->active.finder;
-    struct lh_client_seeker *seeker;
+    struct lh_client_active *a = &c->active;
+    struct lh_client_seeker *all = a->moved, *seeker;
 
-    DL_FOREACH(c->active.doubting, seeker) {
-        if (seeker->choice != f->choices && f->choice_reign != 0 &&
-            seeker->reign == f->choice_reign && strcmp(seeker->address, lh_finder_address(f)) == 0)
-            seeker->choice = f->choices;
-        if (seeker->choice == f->choices)
-            seeker->reign = f->choice_reign;
+    if (a->judged_choice == a->finder.choices && a->judged_reign == a->finder.choice_reign)
+        return;
+    a->judged_choice = a->finder.choices;
+    a->judged_reign = a->finder.choice_reign;
+    DL_CONCAT(all, a->doubting);
+    a->moved = a->doubting = NULL;
+    while ((seeker = all) != NULL) {
+        DL_DELETE(all, seeker);
+        judge(a, seeker);
     }
 }
 
@@ -83,7 +98,7 @@ static void wake(struct lh_client *c)
     struct lh_client_seeker *seeker;
 
     go_on(c);
-    while ((seeker = first_misled(c)) != NULL) {
+    while ((seeker = c->active.moved) != NULL) {
         lh_client_active_leave(c, seeker);
         seeker->elsewhere(seeker);
     }
@@ -154,9 +169,11 @@ void lh_client_active_check(const struct lh_client *c)
     for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
         LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
-    LH_ASSERT(first_misled(c) == NULL || lh_timer_is_set(&a->timer));
+    LH_ASSERT(a->moved == NULL || lh_timer_is_set(&a->timer));
     for (const struct lh_client_seeker *s = a->doubting; s != NULL; s = s->next)
-        LH_ASSERT(s->address != NULL);
+        LH_ASSERT(s->address != NULL && s->choice == a->finder.choices);
+    for (const struct lh_client_seeker *s = a->moved; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL && s->choice != a->finder.choices);
     LH_ASSERT(first_ready(c) == NULL);
 }
 
@@ -181,19 +198,21 @@ void lh_client_active_asked(struct lh_client *c, struct lh_client_seeker *seeker
 
 void lh_client_active_wait(struct lh_client *c, struct lh_client_seeker *seeker)
 {
-    seeker->list = &c->active.waiting;
-    DL_APPEND(c->active.waiting, seeker);
+    enlist(seeker, &c->active.waiting);
     go_on(c);
 }
 
 void lh_client_active_doubt(struct lh_client *c, struct lh_client_seeker *seeker)
 {
-    if (seeker->list == NULL) {
-        seeker->list = &c->active.doubting;
-        DL_APPEND(c->active.doubting, seeker);
+    struct lh_client_active *a = &c->active;
+
+    if (seeker->choice == a->finder.choices) {
+        if (lh_finder_alone(&a->finder))
+            return; /* nobody else could be found */
+        lh_finder_doubt(&a->finder);
     }
-    if (seeker->choice == c->active.finder.choices)
-        lh_finder_doubt(&c->active.finder);
+    if (seeker->list == NULL)
+        judge(a, seeker);
     go_on(c);
 }
 

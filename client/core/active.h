@@ -30,8 +30,10 @@ struct lh_client_active {
     struct lh_client_active_link links[LH_MASTERS_MAX]; /* by place */
     struct lh_timer timer;                              /* the finder's */
     /* Rounds are for these: */
-    struct lh_client_seeker *waiting;  /* for a master to be asked */
-    struct lh_client_seeker *doubting; /* its master has been silent for a while */
+    struct lh_client_seeker *waiting;     /* for a master to be asked */
+    struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
+    struct lh_client_seeker *moved;      /* likewise, and the choice is another one by now */
+    uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
 };
 
 void lh_client_active_init(struct lh_client *c, const struct lh_client_config *config);

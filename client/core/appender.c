@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 void lh_client_appender_say(
     struct lh_client_appender *a, int error, const char *what, const char *text)
@@ -71,11 +72,7 @@ static void complete_all(struct lh_client_appender *a, int error, const char *te
 
 void lh_client_appender_free(struct lh_client_appender *a)
 {
-    struct lh_client_appender **at = &a->client->appenders;
-
-    while (*at != a)
-        at = &(*at)->next;
-    *at = a->next;
+    DL_DELETE(a->client->appenders, a);
     lh_client_appender_cancel(a);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
     lh_client_chunk_deinit(&a->tail);
@@ -255,8 +252,7 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     struct lh_client_appender *a = lh_alloc(sizeof *a);
 
     a->client = c;
-    a->next = c->appenders;
-    c->appenders = a;
+    DL_APPEND(c->appenders, a);
     a->path = lh_strdup(call->path);
     a->give_up = call->give_up;
     a->sequence = 1;

@@ -20,7 +20,7 @@ enum lh_appender_state {
 
 struct lh_client_appender {
     struct lh_client *client;
-    struct lh_client_appender *next;
+    struct lh_client_appender *prev, *next; /* of the client */
     enum lh_appender_state state;
     char *path;
     char *lock_name; /* of its writer's token; NULL: it has none */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures)
 {
@@ -297,7 +298,7 @@ void lh_client_ask_cancel(struct lh_client_ask *ask)
 
 /* A LH_CALL_MASTER under way. */
 struct lh_client_unary {
-    struct lh_client_unary *next;
+    struct lh_client_unary *prev, *next;
     struct lh_master_call *call;
     struct lh_client_ask ask;
 };
@@ -306,11 +307,8 @@ static void unary_done(void *owner, int error, const char *text, const void *rep
 {
     struct lh_client_unary *u = owner;
     struct lh_client *c = u->ask.client;
-    struct lh_client_unary **at = &c->unaries;
 
-    while (*at != u)
-        at = &(*at)->next;
-    *at = u->next;
+    DL_DELETE(c->unaries, u);
     u->call->id_client = u->ask.id.client;
     u->call->id_number = u->ask.id.number;
     u->call->reply = reply == NULL ? NULL : lh_client_copy_message(reply);
@@ -324,8 +322,7 @@ void lh_client_master_ask(struct lh_client *c, struct lh_master_call *call)
 
     u->call = call;
     call->reply = NULL;
-    u->next = c->unaries;
-    c->unaries = u;
+    DL_APPEND(c->unaries, u);
     u->ask.owner = u;
     u->ask.done = unary_done;
     lh_client_ask(c, &u->ask, call->method, call->request, call->patience, call->deadline);
@@ -340,7 +337,7 @@ void lh_client_masters_end(struct lh_client *c, bool complete)
         if (complete) {
             unary_done(u, LH_ERR_CANCELLED, "the cluster is being closed", NULL);
         } else {
-            c->unaries = u->next;
+            DL_DELETE(c->unaries, u);
             free(u);
         }
     }
@@ -350,5 +347,6 @@ void lh_client_masters_check(const struct lh_client *c)
 {
     for (const struct lh_client_unary *u = c->unaries; u != NULL; u = u->next)
         LH_ASSERT(u->ask.active && lh_timer_is_set(&u->ask.timer) &&
-                  (u->ask.seeker.list != &c->active.doubting || u->ask.link.id != 0));
+                  (u->ask.seeker.list == NULL || u->ask.seeker.list == &c->active.waiting ||
+                      u->ask.link.id != 0));
 }

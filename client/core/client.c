@@ -81,6 +81,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.watches = (uint32_t)or_count(config->watches, 4096);
     c->config.watch_replies = (uint32_t)or_count(config->watch_replies, 16);
     c->config.watch_doubt = or_default(config->watch_doubt, 5000);
+    lh_client_links_init(c);
     lh_client_active_init(c, config);
     lh_client_lookups_init(c, config);
     c->prng.state = config->seed;
@@ -116,6 +117,7 @@ void lh_client_destroy(struct lh_client *c)
     free(c->part_list);
     lh_client_lookups_deinit(c);
     lh_client_active_deinit(c);
+    lh_client_links_deinit(c);
     lh_timers_deinit(&c->timers);
     free(c);
 }

@@ -73,31 +73,47 @@ static void look_for_progress(void *core, struct lh_timer *timer)
 
 /* ---- Joining and leaving ---- */
 
-/* One that the writer may join; NULL: there is none. */
-static struct lh_client_lane *find_lane(const struct lh_client *c, const struct lh_client_writer *w,
-    const char *address, uint64_t chunk, uint64_t version)
+static struct lh_client_lane *joinable(
+    const struct lh_client_stream *s, const struct lh_client_lane_key *key)
 {
-    for (struct lh_client_stream *s = c->streams; s != NULL; s = s->next) {
-        if (s->id < w->left_stream || strcmp(s->address, address) != 0)
-            continue;
-        for (struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next)
-            if (l->chunk == chunk && l->version == version && l->token == w->token && !l->over &&
-                l->number > w->left && l->joined < c->config.stream_writers)
-                return l;
-    }
-    return NULL;
+    struct lh_client_lane *l;
+
+    HASH_FIND(of_key, s->joinable, key, sizeof *key, l);
+    return l;
 }
 
-static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_client_writer *w,
-    const char *address, uint64_t chunk, uint64_t version)
+/* Nobody joins it any more. */
+static void close_to_writers(struct lh_client_lane *l)
 {
-    struct lh_client_lane *l = lh_alloc(sizeof *l);
+    if (l->joinable)
+        HASH_DELETE(of_key, l->stream->joinable, l);
+    l->joinable = false;
+}
+
+/* One that the writer may join; NULL: there is none. */
+static struct lh_client_lane *find_lane(const struct lh_client *c, const struct lh_client_writer *w,
+    const char *address, const struct lh_client_lane_key *key)
+{
+    const struct lh_client_stream *s = lh_client_stream_newest(c, address);
+    struct lh_client_lane *l = s == NULL || s->id < w->left_stream ? NULL : joinable(s, key);
+
+    return l != NULL && l->number > w->left ? l : NULL;
+}
+
+/* It takes the place of the one of its key that writers have joined so far. */
+static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_client_writer *w,
+    const char *address, const struct lh_client_lane_key *key)
+{
+    struct lh_client_lane *l = lh_alloc(sizeof *l), *before;
 
     l->stream = lh_client_stream_to(c, address, w->left_stream);
     l->number = ++c->last_lane;
-    l->chunk = chunk;
-    l->version = version;
-    l->token = w->token;
+    l->key = *key;
+    before = joinable(l->stream, key);
+    if (before != NULL)
+        close_to_writers(before);
+    HASH_ADD(of_key, l->stream->joinable, key, sizeof l->key, l);
+    l->joinable = true;
     l->timer.fire = look_for_progress;
     if (l->stream->lanes != NULL)
         LH_MARK("stream-shared");
@@ -105,35 +121,56 @@ static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_clie
     return l;
 }
 
-/* In the order of the lanes' numbers, in which the server takes them. */
+/* The server takes lanes in the order of their numbers. One that it does not know yet has had an
+ * opening here since it began, so it is in front of all that began later. */
 static void enlist_opening(struct lh_client_writer *w)
 {
-    struct lh_client_writer **list = &w->lane->stream->to_open;
-    struct lh_client_writer *before = *list == NULL ? NULL : (*list)->open_previous;
+    struct lh_client_lane *l = w->lane;
 
-    while (before != NULL && before->lane->number > w->lane->number)
-        before = before == *list ? NULL : before->open_previous;
-    if (before == NULL)
-        DL_PREPEND2(*list, w, open_previous, open_next);
-    else
-        DL_APPEND_ELEM2(*list, before, w, open_previous, open_next);
+    if (l->to_open == NULL)
+        DL_APPEND2(l->stream->opening, l, opening_previous, opening_next);
+    DL_APPEND2(l->to_open, w, open_previous, open_next);
+    w->to_open = true;
+}
+
+static void unlist_opening(struct lh_client_writer *w)
+{
+    struct lh_client_lane *l = w->lane;
+
+    DL_DELETE2(l->to_open, w, open_previous, open_next);
+    if (l->to_open == NULL)
+        DL_DELETE2(l->stream->opening, l, opening_previous, opening_next);
+    w->to_open = false;
+}
+
+struct lh_client_writer *lh_client_lane_take_opening(struct lh_client_stream *s)
+{
+    struct lh_client_writer *w = s->opening == NULL ? NULL : s->opening->to_open;
+
+    if (w == NULL)
+        return NULL;
+    unlist_opening(w);
+    w->lane->known = true;
+    return w;
 }
 
 void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
     const struct lh_client_chunk *chunk, uint64_t first_sequence)
 {
-    struct lh_client_lane *l = find_lane(c, w, address, chunk->chunk, chunk->version);
+    struct lh_client_lane_key key = {chunk->chunk, chunk->version, w->token};
+    struct lh_client_lane *l = find_lane(c, w, address, &key);
 
     LH_ASSERT(w->lane == NULL && w->batches == 0);
     if (l != NULL)
         LH_MARK("lane-shared");
     else
-        l = new_lane(c, w, address, chunk->chunk, chunk->version);
-    l->joined++;
+        l = new_lane(c, w, address, &key);
+    if (++l->joined >= c->config.stream_writers)
+        close_to_writers(l);
     w->lane = l;
     w->first_sequence = first_sequence;
     w->capability = &chunk->capability;
-    w->opening = w->to_open = true;
+    w->opening = true;
     HASH_ADD(hh, l->writers, id, sizeof w->id, w);
     enlist_opening(w);
     lh_client_stream_owes(l->stream, 1);
@@ -143,10 +180,10 @@ void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const 
 static void opening_over(struct lh_client_writer *w)
 {
     if (w->to_open)
-        DL_DELETE2(w->lane->stream->to_open, w, open_previous, open_next);
+        unlist_opening(w);
     if (w->opening)
         lh_client_stream_owes(w->lane->stream, -1);
-    w->opening = w->to_open = false;
+    w->opening = false;
 }
 
 void lh_client_lane_leave(struct lh_client_writer *w)
@@ -159,6 +196,8 @@ void lh_client_lane_leave(struct lh_client_writer *w)
     opening_over(w);
     HASH_DEL(l->writers, w);
     w->lane = NULL;
+    if (l->writers == NULL)
+        close_to_writers(l);
     /* Lanes are numbered as they begin: every one that it left before is lower. */
     if (l->number > w->left)
         w->left = l->number;
@@ -171,7 +210,7 @@ void lh_client_lane_end(struct lh_client_lane *l, int error, const char *text)
 {
     struct lh_client_writer *w, *next;
 
-    l->over = true;
+    close_to_writers(l);
     HASH_ITER(hh, l->writers, w, next) {
         w->on_refused(w->owner, error, text);
     }
@@ -183,7 +222,7 @@ void lh_client_lane_free(struct lh_client_lane *l)
 {
     struct lh_client_stream *s = l->stream;
 
-    LH_ASSERT(l->writers == NULL && l->given == 0 && l->messages == 0);
+    LH_ASSERT(l->writers == NULL && !l->joinable && l->given == 0 && l->messages == 0);
     if (s->rest.lane == l) {
         LH_MARK("rest-of-an-ended-lane");
         lh_buf_clear(&s->rest.batch);
@@ -376,9 +415,11 @@ void lh_client_lane_check(const struct lh_client_lane *l)
     uint64_t waiting = 0, given_bytes = 0;
     unsigned given = 0;
 
-    LH_ASSERT(l->writers != NULL && !l->over && l->joined >= HASH_COUNT(l->writers));
+    LH_ASSERT(l->writers != NULL && l->joined >= HASH_COUNT(l->writers));
+    LH_ASSERT(l->joinable == (joinable(l->stream, &l->key) == l));
+    LH_ASSERT(l->known || l->to_open != NULL);
     for (const struct lh_client_writer *w = l->writers; w != NULL; w = w->hh.next) {
-        LH_ASSERT(w->lane == l && w->token == l->token && w->left < l->number &&
+        LH_ASSERT(w->lane == l && w->token == l->key.token && w->left < l->number &&
                   w->left_stream <= l->stream->id);
         LH_ASSERT(!w->to_open || w->opening);
         LH_ASSERT((w->batches == 0) == (w->bytes == 0));

@@ -1,16 +1,57 @@
 /* Links by their ids. */
 #include "client/core/link.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "client/core/state.h"
 #include "proto/codec.h"
 
-static struct lh_client_link **bucket(struct lh_client *c, uint64_t id)
+#include <stdlib.h>
+
+#define BUCKETS_MIN 256u /* a power of two */
+
+static struct lh_client_link **bucket(const struct lh_client *c, uint64_t id)
 {
-    return &c->links[id % LH_CLIENT_BUCKETS];
+    return &c->links.buckets[id & (c->links.bucket_count - 1)];
 }
 
-static struct lh_client_link *find_link(struct lh_client *c, uint64_t id)
+static void put_in_bucket(struct lh_client *c, struct lh_client_link *link)
+{
+    struct lh_client_link **at = bucket(c, link->id);
+
+    link->next = *at;
+    *at = link;
+}
+
+/* As many buckets as links: what one of them costs does not grow with their number. */
+static void grow(struct lh_client *c)
+{
+    struct lh_client_link **old = c->links.buckets;
+    size_t count = c->links.bucket_count;
+
+    c->links.bucket_count = count * 2;
+    c->links.buckets = lh_alloc_array(c->links.bucket_count, sizeof(struct lh_client_link *));
+    for (size_t i = 0; i < count; i++)
+        while (old[i] != NULL) {
+            struct lh_client_link *link = old[i];
+            old[i] = link->next;
+            put_in_bucket(c, link);
+        }
+    free(old);
+}
+
+void lh_client_links_init(struct lh_client *c)
+{
+    c->links.bucket_count = BUCKETS_MIN;
+    c->links.buckets = lh_alloc_array(BUCKETS_MIN, sizeof(struct lh_client_link *));
+}
+
+void lh_client_links_deinit(struct lh_client *c)
+{
+    free(c->links.buckets);
+}
+
+static struct lh_client_link *find_link(const struct lh_client *c, uint64_t id)
 {
     struct lh_client_link *l = *bucket(c, id);
 
@@ -28,6 +69,7 @@ static void forget_link(struct lh_client *c, struct lh_client_link *link)
     *at = link->next;
     link->id = 0;
     link->next = NULL;
+    c->links.count--;
 }
 
 void lh_client_link_open(struct lh_client *c, struct lh_client_link *link, enum lh_method method,
@@ -36,8 +78,9 @@ void lh_client_link_open(struct lh_client *c, struct lh_client_link *link, enum 
     LH_ASSERT(link->id == 0);
     link->id = ++c->last_link;
     link->method = method;
-    link->next = *bucket(c, link->id);
-    *bucket(c, link->id) = link;
+    if (++c->links.count > c->links.bucket_count)
+        grow(c);
+    put_in_bucket(c, link);
     lh_fx_open(c->fx, link->id, method, address, timeout);
 }
 
@@ -89,7 +132,11 @@ void lh_client_link_closed(struct lh_client *c, const struct lh_input *in)
 
 void lh_client_links_check(const struct lh_client *c)
 {
-    for (size_t i = 0; i < LH_CLIENT_BUCKETS; i++)
-        for (const struct lh_client_link *l = c->links[i]; l != NULL; l = l->next)
-            LH_ASSERT(l->id != 0 && l->id % LH_CLIENT_BUCKETS == i && l->id <= c->last_link);
+    size_t count = 0;
+
+    for (size_t i = 0; i < c->links.bucket_count; i++)
+        for (const struct lh_client_link *l = c->links.buckets[i]; l != NULL; l = l->next, count++)
+            LH_ASSERT(
+                l->id != 0 && bucket(c, l->id) == &c->links.buckets[i] && l->id <= c->last_link);
+    LH_ASSERT(count == c->links.count);
 }

@@ -19,6 +19,10 @@ struct lh_client_link {
     struct lh_client_link *next; /* in its bucket */
 };
 
+void lh_client_links_init(struct lh_client *c);
+/* None is open any more. */
+void lh_client_links_deinit(struct lh_client *c);
+
 void lh_client_link_open(struct lh_client *c, struct lh_client_link *link, enum lh_method method,
     const char *address, struct lh_duration timeout);
 void lh_client_link_close(struct lh_client *c, struct lh_client_link *link);

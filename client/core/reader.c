@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 void lh_client_reader_say(struct lh_client_reader *r, int error, const char *what, const char *text)
 {
@@ -277,11 +278,7 @@ void lh_client_reader_pump(struct lh_client_reader *r)
 
 static void free_reader(struct lh_client_reader *r)
 {
-    struct lh_client_reader **at = &r->client->readers;
-
-    while (*at != r)
-        at = &(*at)->next;
-    *at = r->next;
+    DL_DELETE(r->client->readers, r);
     while (r->chunks != NULL) {
         struct lh_client_chunk_reader *cr = r->chunks;
         r->chunks = cr->next;
@@ -357,8 +354,7 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     struct lh_client_found found;
 
     r->client = c;
-    r->next = c->readers;
-    c->readers = r;
+    DL_APPEND(c->readers, r);
     r->path = lh_strdup(call->path);
     r->start = r->position = call->offset;
     r->follow = call->follow;

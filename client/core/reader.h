@@ -8,7 +8,7 @@
 /* One place in one file. */
 struct lh_client_reader {
     struct lh_client *client;
-    struct lh_client_reader *next;
+    struct lh_client_reader *prev, *next; /* of the client */
     char *path;
     uint64_t file;
     uint64_t chunk_size;

@@ -10,10 +10,11 @@
 #include "proto/codec.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 /* A LH_CALL_SERVER under way. */
 struct lh_client_question {
-    struct lh_client_question *next;
+    struct lh_client_question *prev, *next;
     struct lh_client *client;
     struct lh_client_link link;
     struct lh_timer timer; /* the deadline */
@@ -23,11 +24,8 @@ struct lh_client_question {
 static void end(struct lh_client_question *q, bool complete, int error, const char *text)
 {
     struct lh_client *c = q->client;
-    struct lh_client_question **at = &c->questions;
 
-    while (*at != q)
-        at = &(*at)->next;
-    *at = q->next;
+    DL_DELETE(c->questions, q);
     lh_client_link_close(c, &q->link);
     lh_timer_unset(&c->timers, &q->timer);
     if (complete)
@@ -67,8 +65,7 @@ void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call)
     call->payload = (struct lh_buf){0};
     q->client = c;
     q->call = call;
-    q->next = c->questions;
-    c->questions = q;
+    DL_APPEND(c->questions, q);
     q->timer.fire = out_of_time;
     q->link.owner = q;
     q->link.on_message = answered;

@@ -10,8 +10,6 @@
 #include "client/core/leases.h"
 #include "proto/leasehold.pb-c.h"
 
-#define LH_CLIENT_BUCKETS 256u
-
 /* lookups.c: which file has a path (VAL-7). */
 struct lh_client_lookups {
     enum {
@@ -43,7 +41,10 @@ struct lh_client {
 
     /* link.c */
     uint64_t last_link;
-    struct lh_client_link *links[LH_CLIENT_BUCKETS];
+    struct {
+        struct lh_client_link **buckets; /* by id; a power of two of them */
+        size_t bucket_count, count;
+    } links;
 
     struct lh_client_active active;       /* active.c */
     struct lh_client_unary *unaries;      /* ask.c ... */
@@ -66,6 +67,7 @@ struct lh_client {
 
     /* stream.c, lane.c */
     struct lh_client_stream *streams;
+    struct lh_client_stream *newest_streams;  /* the newest to each address, if it is not over */
     struct lh_client_stream *touched_streams; /* by this step */
     struct lh_client_lane *touched_lanes;     /* likewise */
     uint64_t last_lane;                       /* its number */

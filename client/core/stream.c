@@ -33,11 +33,20 @@ void lh_client_stream_touch(struct lh_client_stream *s)
     LL_PREPEND2(s->client->touched_streams, s, next_touched);
 }
 
+/* No lane is begun in it any more. */
+static void forget_newest(struct lh_client_stream *s)
+{
+    if (s->newest)
+        HASH_DELETE(of_address, s->client->newest_streams, s);
+    s->newest = false;
+}
+
 void lh_client_stream_end(struct lh_client_stream *s, int error, const char *text)
 {
     struct lh_client_lane *l, *next;
 
     lh_client_link_close(s->client, &s->link);
+    forget_newest(s);
     HASH_ITER(hh, s->lanes, l, next) {
         lh_client_lane_end(l, error, text);
     }
@@ -126,15 +135,23 @@ static void look_for_life(void *core, struct lh_timer *timer)
 
 /* ---- Beginning and end ---- */
 
-struct lh_client_stream *lh_client_stream_to(
-    struct lh_client *c, const char *address, uint64_t oldest)
+struct lh_client_stream *lh_client_stream_newest(const struct lh_client *c, const char *address)
 {
     struct lh_client_stream *s;
 
-    LL_FOREACH(c->streams, s)
-        if (s->link.id != 0 && s->id >= oldest && strcmp(s->address, address) == 0 &&
-            HASH_COUNT(s->lanes) < c->config.stream_lanes)
-            return s;
+    HASH_FIND(of_address, c->newest_streams, address, strlen(address), s);
+    return s;
+}
+
+struct lh_client_stream *lh_client_stream_to(
+    struct lh_client *c, const char *address, uint64_t oldest)
+{
+    struct lh_client_stream *s = lh_client_stream_newest(c, address);
+
+    if (s != NULL && s->id >= oldest && HASH_COUNT(s->lanes) < c->config.stream_lanes)
+        return s;
+    if (s != NULL)
+        forget_newest(s);
     s = lh_alloc(sizeof *s);
     s->client = c;
     s->address = lh_strdup(address);
@@ -146,16 +163,19 @@ struct lh_client_stream *lh_client_stream_to(
         .on_closed = stream_closed};
     lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     s->id = s->link.id;
-    LL_PREPEND(c->streams, s);
+    DL_APPEND(c->streams, s);
+    HASH_ADD_KEYPTR(of_address, c->newest_streams, s->address, strlen(s->address), s);
+    s->newest = true;
     return s;
 }
 
 static void free_stream(struct lh_client_stream *s)
 {
-    LH_ASSERT(s->owed == 0 && s->to_open == NULL);
+    LH_ASSERT(s->owed == 0 && s->opening == NULL && s->joinable == NULL);
+    forget_newest(s);
     lh_client_link_close(s->client, &s->link);
     lh_timer_unset(&s->client->timers, &s->timer);
-    LL_DELETE(s->client->streams, s);
+    DL_DELETE(s->client->streams, s);
     free(s->ends);
     free(s->address);
     free(s);
@@ -176,8 +196,8 @@ static Leasehold__AppendPart *next_part(struct outgoing *o, const struct lh_clie
     leasehold__append_part__init(part);
     if (l != NULL) {
         part->lane = l->number;
-        part->chunk = l->chunk;
-        part->version = l->version; /* FENCE-2 */
+        part->chunk = l->key.chunk;
+        part->version = l->key.version; /* FENCE-2 */
     }
     return part;
 }
@@ -186,6 +206,7 @@ static Leasehold__AppendPart *next_part(struct outgoing *o, const struct lh_clie
 static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o, size_t most)
 {
     size_t ends = s->end_count < most ? s->end_count : most;
+    const struct lh_client_writer *w;
 
     for (size_t i = 0; i < ends; i++) {
         Leasehold__AppendPart *part = next_part(o, NULL);
@@ -195,16 +216,12 @@ static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o
     s->end_count -= ends;
     if (ends > 0)
         memmove(s->ends, s->ends + ends, s->end_count * sizeof *s->ends);
-    while (s->to_open != NULL && o->count < most) {
-        struct lh_client_writer *w = s->to_open;
+    while (o->count < most && (w = lh_client_lane_take_opening(s)) != NULL) {
         Leasehold__AppendPart *part = next_part(o, w->lane);
         part->writer = w->id;
         part->first_sequence = w->first_sequence;
         part->token = w->token;
         part->capability = *w->capability;
-        w->lane->known = true;
-        w->to_open = false;
-        DL_DELETE2(s->to_open, w, open_previous, open_next);
     }
 }
 
@@ -330,9 +347,10 @@ void lh_client_streams_check(const struct lh_client *c)
     const struct lh_client_stream *s;
 
     LH_ASSERT(c->touched_streams == NULL && c->touched_lanes == NULL);
-    LL_FOREACH(c->streams, s) {
+    DL_FOREACH(c->streams, s) {
         unsigned owed = 0;
         LH_ASSERT(s->link.id != 0 && s->lanes != NULL);
+        LH_ASSERT(s->newest == (lh_client_stream_newest(c, s->address) == s));
         for (const struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next) {
             lh_client_lane_check(l);
             owed += l->given;
@@ -341,6 +359,12 @@ void lh_client_streams_check(const struct lh_client *c)
         }
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
         LH_ASSERT(!s->resting || owed == 0 || s->writing);
-        LH_ASSERT(s->writing || (s->little == NULL && s->to_open == NULL && s->end_count == 0));
+        LH_ASSERT(s->writing || (s->little == NULL && s->opening == NULL && s->end_count == 0));
+        uint64_t highest = 0; /* of those that the server does not know */
+        const struct lh_client_lane *l;
+        DL_FOREACH2(s->opening, l, opening_next) {
+            LH_ASSERT(l->to_open != NULL && (l->known || l->number > highest));
+            highest = l->known ? highest : l->number;
+        }
     }
 }

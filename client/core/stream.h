@@ -10,18 +10,25 @@ struct lh_client_message {
     unsigned batches; /* at least 1 */
 };
 
+/* What all writers of a lane have in common. */
+struct lh_client_lane_key {
+    uint64_t chunk, version;
+    uint64_t token; /* TOK-2; 0: none */
+};
+
 struct lh_client_lane {
     struct lh_client_stream *stream;
     uint64_t number; /* no other lane of this client ever had it */
-    uint64_t chunk, version;
-    uint64_t token; /* of all its writers (TOK-2); 0: none */
-    bool touched;   /* in the client's list of those to be looked at */
+    struct lh_client_lane_key key;
+    bool touched; /* in the client's list of those to be looked at */
     struct lh_client_lane *next_touched;
-    bool over;                        /* nobody joins it any more */
-    bool known;                       /* the server may have it */
-    struct lh_client_writer *writers; /* by id */
-    unsigned joined;                  /* writers that ever did */
-    struct lh_submit_call *waiting;   /* batches to be sent */
+    bool joinable; /* the one of its key that writers join: it is not over, and not full */
+    bool known;    /* the server may have it */
+    struct lh_client_writer *writers;                       /* by id */
+    unsigned joined;                                        /* writers that ever did */
+    struct lh_client_writer *to_open;                       /* those whose opening is to be sent */
+    struct lh_client_lane *opening_previous, *opening_next; /* of the stream's, then */
+    struct lh_submit_call *waiting;                         /* batches to be sent */
     uint64_t waiting_bytes;
     unsigned given;                /* batches waiting or unanswered */
     unsigned messages;             /* unanswered */
@@ -30,21 +37,26 @@ struct lh_client_lane {
     struct lh_instant progress;    /* the last answer to a batch, or the first batch after a rest */
     struct lh_client_lane **ready; /* the stream's list in which it is; NULL: none */
     struct lh_client_lane *previous, *next;
-    UT_hash_handle hh; /* of its stream, by number */
+    UT_hash_handle hh;     /* of its stream, by number */
+    UT_hash_handle of_key; /* likewise, if it is joinable */
 };
 
 struct lh_client_stream {
     struct lh_client *client;
-    struct lh_client_stream *next; /* of the client */
-    bool touched;                  /* in the client's list of those to be looked at */
+    struct lh_client_stream *prev, *next; /* of the client */
+    UT_hash_handle of_address;            /* likewise, if it is the newest to its address ... */
+    bool newest;                          /* ... and not over */
+    bool touched;                         /* in the client's list of those to be looked at */
     struct lh_client_stream *next_touched;
     struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
     uint64_t id;                /* of its link, also then: newer ones have higher numbers */
     char *address;
-    struct lh_client_lane *lanes; /* by number */
-    /* What there is to send. Lanes that have something: little, or more than that; the first is
+    struct lh_client_lane *lanes;    /* by number */
+    struct lh_client_lane *joinable; /* by key */
+    /* What there is to send. Lanes with openings; those that the server does not know yet are in
+     * the order of their numbers. Lanes that have batches: little, or more than that; the first is
      * next. */
-    struct lh_client_writer *to_open;
+    struct lh_client_lane *opening;
     uint64_t *ends; /* numbers of lanes that have ended here */
     size_t end_count, end_capacity;
     struct lh_client_lane *little, *much;
@@ -65,6 +77,8 @@ struct lh_client_stream {
 
 /* ---- stream.c ---- */
 
+/* The newest stream to that server, if it is not over; NULL. */
+struct lh_client_stream *lh_client_stream_newest(const struct lh_client *c, const char *address);
 /* A stream to that server for one more lane, none older than `oldest`. */
 struct lh_client_stream *lh_client_stream_to(
     struct lh_client *c, const char *address, uint64_t oldest);
@@ -81,6 +95,8 @@ void lh_client_streams_check(const struct lh_client *c);
 
 void lh_client_lane_answered(struct lh_client_lane *l, const Leasehold__AppendAnswer *m);
 void lh_client_lane_end(struct lh_client_lane *l, int error, const char *text);
+/* The next opening of a writer, which goes now; NULL: there is none. */
+struct lh_client_writer *lh_client_lane_take_opening(struct lh_client_stream *s);
 /* It is in one of the stream's lists if, and only if, it has something that may go now. */
 void lh_client_lane_update(struct lh_client_lane *l);
 void lh_client_lane_enlist(struct lh_client_lane *l, struct lh_client_lane **list);
