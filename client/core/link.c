@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define BUCKETS_MIN 256u /* a power of two */
+#define BUCKETS_FIRST 256u /* a power of two */
 
 static struct lh_client_link **bucket(const struct lh_client *c, uint64_t id)
 {
@@ -42,8 +42,8 @@ static void grow(struct lh_client *c)
 
 void lh_client_links_init(struct lh_client *c)
 {
-    c->links.bucket_count = BUCKETS_MIN;
-    c->links.buckets = lh_alloc_array(BUCKETS_MIN, sizeof(struct lh_client_link *));
+    c->links.bucket_count = BUCKETS_FIRST;
+    c->links.buckets = lh_alloc_array(BUCKETS_FIRST, sizeof(struct lh_client_link *));
 }
 
 void lh_client_links_deinit(struct lh_client *c)

@@ -151,6 +151,8 @@ int lh_append_many(struct lh_appender *a, const struct lh_record_ref *records, s
     int error = LH_OK;
 
     *taken = 0;
+    if (lh_cluster_check(a->cluster) != LH_OK)
+        return LH_ERR_CLOSED;
     lh_ready_init(&ready);
     pthread_mutex_lock(&a->mutex);
     for (; *taken < count; ++*taken) {
@@ -184,8 +186,10 @@ int lh_append(struct lh_appender *a, const void *record, size_t size, uint64_t t
 {
     struct lh_ready ready;
     struct timespec begun = {0};
-    int error = bad_record(record, size);
+    int error = lh_cluster_check(a->cluster);
 
+    if (error == LH_OK)
+        error = bad_record(record, size);
     if (error != LH_OK)
         return error;
     lh_ready_init(&ready);
@@ -230,8 +234,10 @@ int lh_flush(struct lh_appender *a, uint64_t timeout_ms)
     struct lh_ready ready;
     struct timespec begun = {0};
     bool in_time = true;
-    int error = LH_OK;
+    int error = lh_cluster_check(a->cluster);
 
+    if (error != LH_OK)
+        return error;
     if (lh_in_callback())
         return lh_fail(LH_ERR_WOULD_BLOCK, "a flush within a callback would wait for itself");
     lh_ready_init(&ready);
@@ -264,6 +270,9 @@ uint32_t lh_appender_record_max(const struct lh_appender *a)
 
 void lh_appender_stats(struct lh_appender *a, struct lh_appender_stats *stats)
 {
+    *stats = (struct lh_appender_stats){0};
+    if (lh_is_parents(a->cluster))
+        return;
     pthread_mutex_lock(&a->mutex);
     *stats = a->stats;
     pthread_mutex_unlock(&a->mutex);
@@ -330,6 +339,8 @@ int lh_appender_close(struct lh_appender *a, uint64_t timeout_ms)
 {
     if (a == NULL)
         return LH_OK;
+    if (lh_cluster_check(a->cluster) != LH_OK)
+        return LH_ERR_CLOSED;
     LH_ASSERT(!lh_in_callback());
     int error = lh_flush(a, timeout_ms);
     char text[LH_CALL_TEXT_BYTES];

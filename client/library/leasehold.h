@@ -31,8 +31,10 @@
  *   and the library sends the call again. After LH_ERR_UNAVAILABLE, LH_ERR_DEADLINE_EXCEEDED or
  *   LH_ERR_CANCELLED it is not known whether the call was carried out, or still will be. Any other
  *   error says that it was not. A master older than the library does not keep this promise.
- * - Do not use a handle in a child after fork(). A child that needs a cluster begins with exec(),
- *   or is forked before its parent opens its first one.
+ * - Nothing works in a child of fork() once its parent has opened a cluster, also if that was
+ *   closed: calls return LH_ERR_CLOSED, a new cluster cannot be opened, and closing does nothing.
+ *   The parent does not notice. A child that needs a cluster begins with exec(), or is forked
+ *   before its parent opens its first one.
  * - A reader's record points into the reader's memory and is valid until the next call on that
  *   reader.
  * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug

@@ -189,6 +189,8 @@ int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
     struct timespec begun = {0};
     uint64_t ms = silence_ms(cluster, call);
 
+    if (lh_cluster_check(cluster) != LH_OK)
+        return LH_ERR_CLOSED;
     waiter_init(&w, 1);
     feed(cluster, call, &waited);
     pthread_mutex_lock(&w.mutex);
@@ -209,8 +211,16 @@ void lh_calls_wait(
     struct lh_cluster *cluster, struct lh_call *const *calls, int *errors, size_t count)
 {
     struct waiter w;
-    struct waited *waited = lh_alloc_array(count, sizeof *waited);
+    struct waited *waited;
 
+    if (lh_cluster_check(cluster) != LH_OK) {
+        for (size_t i = 0; i < count; i++) {
+            errors[i] = LH_ERR_CLOSED;
+            snprintf(calls[i]->text, sizeof calls[i]->text, "%s", lh_last_error());
+        }
+        return;
+    }
+    waited = lh_alloc_array(count, sizeof *waited);
     waiter_init(&w, count);
     for (size_t i = 0; i < count; i++) {
         waited[i].waiter = &w;
@@ -378,9 +388,12 @@ int lh_cluster_open(
 {
     const char **addresses;
     size_t count;
+    unsigned forks;
 
     if (masters == NULL || cluster == NULL)
         return lh_fail(LH_ERR_INVALID_ARGUMENT, "no master's address was given");
+    if (lh_process_enter(&forks) != LH_OK)
+        return LH_ERR_CLOSED;
     char *list = lh_strdup(masters);
     if (split_addresses(list, &addresses, &count) != LH_OK) {
         free(addresses);
@@ -388,6 +401,7 @@ int lh_cluster_open(
         return LH_ERR_INVALID_ARGUMENT;
     }
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
+    opened->forks = forks;
     pthread_mutex_init(&opened->guard, NULL);
     opened->capabilities = lh_capabilities_create();
     opened->core = create_core(opened, addresses, count, options);
@@ -426,7 +440,7 @@ static void end_lookups(struct lh_cluster *cluster)
 
 void lh_cluster_close(struct lh_cluster *cluster)
 {
-    if (cluster == NULL)
+    if (cluster == NULL || lh_is_parents(cluster))
         return;
     if (cluster->looks_up)
         end_lookups(cluster);

@@ -42,6 +42,8 @@ struct lh_cluster {
 
     bool looks_up; /* files, under leases (VAL-7) */
 
+    unsigned forks; /* process.c: when it was opened */
+
     char *masters; /* as they were given */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
@@ -73,6 +75,16 @@ void lh_cond_init(pthread_cond_t *cond);
  * zero. False when the time is over. */
 bool lh_cond_wait(
     pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t timeout_ms, struct timespec *begun);
+
+/* ---- process.c: fork(). What takes a mutex or says something to the core asks first. */
+
+/* Before the first thing that the transport is used for. CLOSED: this process is the child of one
+ * that had used it. */
+int lh_process_enter(unsigned *forks_now);
+/* The cluster, and all that was opened in it, is a parent's. */
+bool lh_is_parents(const struct lh_cluster *cluster);
+/* LH_OK; CLOSED, for a parent's. */
+int lh_cluster_check(const struct lh_cluster *cluster);
 
 /* sessions.c: what a person sees of this process. Of such a text, and a NUL. */
 #define LH_SHOWN_BYTES 129u

@@ -19,7 +19,6 @@ struct lh_held {
 struct lh_session {
     struct lh_cluster *cluster;
     struct lh_client_session *core;
-    unsigned generation; /* of the process that opened it (fork) */
     char id[33];
     struct lh_session_options options; /* its callback */
 

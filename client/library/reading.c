@@ -155,6 +155,8 @@ static int next_in_batch(struct lh_reader *r, struct lh_record *record)
 
 int lh_reader_next(struct lh_reader *r, uint64_t timeout_ms, struct lh_record *record)
 {
+    if (lh_cluster_check(r->cluster) != LH_OK)
+        return LH_ERR_CLOSED;
     for (;;) {
         while (r->in_batch) {
             int error = next_in_batch(r, record);
@@ -175,8 +177,10 @@ int lh_reader_next(struct lh_reader *r, uint64_t timeout_ms, struct lh_record *r
 
 int lh_reader_next_batch(struct lh_reader *r, uint64_t timeout_ms, struct lh_batch *batch)
 {
-    int error = advance(r, timeout_ms);
+    int error = lh_cluster_check(r->cluster);
 
+    if (error == LH_OK)
+        error = advance(r, timeout_ms);
     if (error != LH_OK)
         return error;
     r->in_batch = false;
@@ -194,7 +198,7 @@ struct lh_position lh_reader_position(const struct lh_reader *r)
 
 void lh_reader_close(struct lh_reader *r)
 {
-    if (r == NULL)
+    if (r == NULL || lh_is_parents(r->cluster))
         return;
     struct lh_reader_close_call call = {.call.kind = LH_CALL_READER_CLOSE, .reader = r->core};
     (void)lh_call_wait(r->cluster, &call.call);

@@ -17,41 +17,18 @@
 /* A call that waits for others is asked again after this. */
 #define CALL_WAIT_MS 60000u
 
-/* ---- fork(). ---- */
-
-/* Counts how often this process, and those that it came from, were the child of a fork(): no
- * thread of the library went along, so no session does. */
-static _Atomic unsigned generation;
-static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-static void in_child(void)
-{
-    atomic_fetch_add(&generation, 1);
-}
-
-static void watch_forks(void)
-{
-    int error = pthread_atfork(NULL, NULL, in_child);
-
-    LH_ASSERT(error == 0);
-}
-
-static bool is_here(const struct lh_session *s)
-{
-    return s->generation == atomic_load_explicit(&generation, memory_order_relaxed);
-}
-
 bool lh_session_is_usable(const struct lh_session *s)
 {
-    return s != NULL && is_here(s) && !atomic_load_explicit(&s->closing, memory_order_acquire);
+    return s != NULL && !lh_is_parents(s->cluster) &&
+           !atomic_load_explicit(&s->closing, memory_order_acquire);
 }
 
 int lh_session_check(const struct lh_session *s)
 {
     if (s == NULL)
         return lh_missing("session");
-    if (!is_here(s))
-        return lh_fail(LH_ERR_CLOSED, "the session belongs to the process that was forked from");
+    if (lh_cluster_check(s->cluster) != LH_OK)
+        return LH_ERR_CLOSED;
     if (!lh_session_is_usable(s))
         return lh_fail(LH_ERR_CLOSED, "the session is being closed");
     return LH_OK;
@@ -190,7 +167,6 @@ static void init(struct lh_session *s, struct lh_cluster *cluster,
 
     s->cluster = cluster;
     s->core = core;
-    s->generation = atomic_load(&generation);
     s->options = *options;
     s->options.label = NULL; /* the caller's */
     for (unsigned i = 0; i < 16; i++)
@@ -210,7 +186,6 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
     if (o.term_ms > LH_SESSION_TERM_MAX)
         return lh_fail(
             LH_ERR_INVALID_ARGUMENT, "the term is %" PRIu64 " ms; it is at most 60 s", o.term_ms);
-    pthread_once(&watched, watch_forks);
     lh_describe_process(host, process);
     (void)lh_text_show(name, sizeof name, program_invocation_short_name);
     struct lh_session_open_call call = {
@@ -254,7 +229,7 @@ void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
 {
     if (s == NULL)
         return;
-    if (is_here(s)) {
+    if (!lh_is_parents(s->cluster)) {
         LH_ASSERT(!lh_in_callback());
         begin_closing(s);
         struct lh_session_close_call call = {
