@@ -1,5 +1,6 @@
 #include "master/etcd_options.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "master/reigns/reigns.h"
 
@@ -10,12 +11,7 @@
 /* HOST:PORT. */
 static bool is_member(const char *address)
 {
-    const char *colon = strrchr(address, ':');
-
-    if (colon == NULL || colon == address || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return false;
-    long port = strlen(colon + 1) > 5 ? 0 : strtol(colon + 1, NULL, 10);
-    return port >= 1 && port <= 65535;
+    return strncmp(address, "unix:", 5) != 0 && lh_address_fault(address, 1) == NULL;
 }
 
 static bool refuse(char *why, size_t why_size, const char *text)

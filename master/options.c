@@ -116,6 +116,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
     const struct lh_flag table[] = {
         LH_SERVER_LISTEN_FLAG(o->server, "127.0.0.1:7400"),
         {LH_FLAG("http-listen", STRING, &o->http_listen, NULL), .metavar = "ADDRESS",
+            .address = true,
             .help = "address for the page about the cluster, and the same as JSON; by default "
                     "none"},
         {LH_FLAG("http-host", STRING, &o->http_hosts, NULL), .metavar = "NAMES",

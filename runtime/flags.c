@@ -1,6 +1,7 @@
 /* The parser: which source says what. */
 #include "runtime/flags.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/flags_internal.h"
@@ -118,6 +119,8 @@ static bool set_value(
 
     switch (f->type) {
     case LH_FLAG_STRING:
+        if (f->address && lh_address_fault(text, 0) != NULL)
+            return fail(p, where, "--%s: '%s': %s", f->name, text, lh_address_fault(text, 0));
         *(const char **)f->value = keep_string(p, text, strlen(text));
         return true;
     case LH_FLAG_BOOL:

@@ -50,6 +50,7 @@ struct lh_flag {
     const char *const *choices; /* ENUM: NULL-terminated */
     uint64_t min, max;          /* UINT, SIZE, DURATION (ns): inclusive; max 0: no limit */
     const char *bare;           /* STRING: what --x alone means; then another value needs the '=' */
+    bool address;               /* STRING: to listen on: host:port, [v6]:port or unix:/path */
     char letter;                /* -f; 0: none. A bool's letters may be combined: -fn */
     const char *preset_words;   /* instead of a default that differs between machines */
     bool shared;                /* most commands of the program have it: described once for all */

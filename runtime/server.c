@@ -1,6 +1,7 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "base/address.h"
 #include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
@@ -180,16 +181,15 @@ static bool reachable(const char *address)
     static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
     const char *colon = strrchr(address, ':');
 
-    if (strncmp(address, "unix:", 5) == 0)
-        return address[5] != '\0';
-    if (colon == NULL || strspn(colon + 1, "0") == strlen(colon + 1) ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
+    if (lh_address_fault(address, 1) != NULL)
         return false;
+    if (strncmp(address, "unix:", 5) == 0)
+        return true;
     for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
         if (strlen(any_host[i]) == (size_t)(colon - address) &&
             strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
             return false;
-    return strtoul(colon + 1, NULL, 10) <= 65535;
+    return true;
 }
 
 const char *lh_server_advertised(

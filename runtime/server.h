@@ -68,13 +68,14 @@ struct lh_server_options {
 extern const char *const lh_server_log_levels[];
 extern const char *const lh_server_log_formats[];
 
-/* For the table of a server's flags; `o` is its struct lh_server_options, `address` its default. */
+/* For the table of a server's flags; `o` is its struct lh_server_options, `preset_` its default. */
 /* clang-format off */
-#define LH_SERVER_LISTEN_FLAG(o, address)                                                         \
-    {LH_FLAG("listen", STRING, &(o).listen, (address)), .metavar = "ADDRESS",                     \
+#define LH_SERVER_LISTEN_FLAG(o, preset_)                                                         \
+    {LH_FLAG("listen", STRING, &(o).listen, (preset_)), .metavar = "ADDRESS", .address = true,    \
         .help = "address to serve on"}
 #define LH_SERVER_METRICS_FLAG(o)                                                                 \
     {LH_FLAG("metrics-listen", STRING, &(o).metrics_listen, NULL), .metavar = "ADDRESS",          \
+        .address = true,                                                                          \
         .help = "address for /metrics, /healthz and /readyz over HTTP, or HTTPS with --tls-...; " \
                 "by default none"}
 #define LH_SERVER_NETWORK_FLAG(o)                                                                 \

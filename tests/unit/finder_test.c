@@ -511,6 +511,7 @@ static void lists_of_people_are_checked(void **state)
         {{"a:1", "b:65536"}, "is no address"},
         {{"a:1", "b:7x"}, "is no address"},
         {{"a:1", "unix:"}, "is no address"},
+        {{"a:1", "http://b:7400"}, "\"http://b:7400\" is no address of a master: it is a URL"},
     };
     char text[512], names[17][8];
     const char *many[17];
