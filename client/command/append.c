@@ -20,7 +20,7 @@ static void on_signal(int signal_number)
     lh_append_interrupted = signal_number;
 }
 
-static void catch_signals(void)
+void lh_append_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL);
@@ -132,10 +132,30 @@ static void print_summary(const struct lh_append_work *a, const struct lh_append
         last);
 }
 
+/* Who has appended must know which records to append again. */
+static void tell_what_is_not_stored(
+    const struct lh_append_work *a, const struct lh_appender_stats *stats)
+{
+    uint64_t missing = stats->records_taken - stats->records_stored;
+    uint64_t unknown = missing - stats->records_unsent;
+    char which[96] = "each may be stored or not";
+
+    if (unknown == 0)
+        (void)snprintf(which, sizeof which, "none of them is stored");
+    else if (stats->records_unsent > 0)
+        (void)snprintf(which, sizeof which,
+            "the last %" PRIu64 " of them are not stored, each of the others may be or not",
+            stats->records_unsent);
+    (void)lh_command_error(0, COMMAND,
+        "%s: %" PRIu64 " of %" PRIu64 " records were not acknowledged; %s", a->path, missing,
+        stats->records_taken, which);
+    tell_why(a);
+}
+
 static int append_all(struct lh_append_work *a, const char **args)
 {
     (void)clock_gettime(CLOCK_MONOTONIC, &a->started);
-    catch_signals();
+    lh_append_catch_signals();
     int code = lh_append_inputs(a, args + 1);
     int error = flush(a);
     if (error != LH_OK && code == LH_EXIT_OK) {
@@ -148,11 +168,9 @@ static int append_all(struct lh_append_work *a, const char **args)
     lh_appender_stats(a->appender, &stats);
     print_summary(a, &stats);
     if (stats.records_taken > stats.records_stored) {
-        code = lh_command_error(LH_EXIT_UNKNOWN, COMMAND,
-            "%s: %" PRIu64 " of %" PRIu64
-            " records were not acknowledged; each may be stored or not",
-            args[0], stats.records_taken - stats.records_stored, stats.records_taken);
-        tell_why(a);
+        tell_what_is_not_stored(a, &stats);
+        if (error == LH_OK || lh_error_may_retry(error))
+            code = LH_EXIT_UNKNOWN;
     } else if (lh_append_lock_ended() && code == LH_EXIT_OK) {
         code = lh_command_error(LH_EXIT_LOCK_LOST, COMMAND,
             "%s: the lock %s ended before the input; %" PRIu64 " records are stored", args[0],

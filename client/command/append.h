@@ -55,6 +55,8 @@ struct lh_append_work {
  * second one ends the process. 0: none came. */
 extern volatile sig_atomic_t lh_append_interrupted;
 extern atomic_bool lh_append_catches_signals;
+/* From now on. May be called again. */
+void lh_append_catch_signals(void);
 
 /* Now and then; says also that nothing is stored. */
 void lh_append_show_progress(struct lh_append_work *a);

@@ -305,14 +305,14 @@ void lh_client_appender_submit(struct lh_submit_call *call)
     struct lh_client_appender *a = call->appender;
     struct lh_client *c = a->client;
 
+    call->message = NULL;
+    call->in_flight = call->sent = false;
     if (a->state == LH_APPENDER_FAILED) {
         lh_buf_clear(&call->batch);
         lh_client_complete(c, &call->call, a->reason, a->text);
         return;
     }
     LH_ASSERT(a->state != LH_APPENDER_STARTING && call->count > 0 && call->sequence >= a->sequence);
-    call->message = NULL;
-    call->in_flight = call->sent = false;
     call->submitted = c->now;
     insert(a, call);
     if (!lh_timer_is_set(&a->give_up_timer))

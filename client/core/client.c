@@ -170,6 +170,9 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     case LH_CALL_ACQUIRE:
         lh_client_acquire((struct lh_acquire_call *)call);
         break;
+    case LH_CALL_WITHDRAW:
+        lh_client_acquire_withdraw((struct lh_withdraw_call *)call);
+        break;
     case LH_CALL_RELEASE:
         lh_client_release((struct lh_release_call *)call);
         break;

@@ -146,6 +146,7 @@ enum lh_call_kind {
     LH_CALL_SESSION_CLOSE, /* struct lh_session_close_call */
     LH_CALL_SESSION_EVENT, /* struct lh_session_event_call */
     LH_CALL_ACQUIRE,       /* struct lh_acquire_call */
+    LH_CALL_WITHDRAW,      /* struct lh_withdraw_call */
     LH_CALL_RELEASE,       /* struct lh_release_call */
     LH_CALL_YIELD,         /* struct lh_yield_call */
     LH_CALL_GET,           /* struct lh_get_call */
@@ -207,8 +208,8 @@ struct lh_appender_close_call {
 
 /* Stores one batch. Sequence numbers of an appender's batches begin at 1 and leave no gap, but the
  * calls may be fed in any order: a batch waits for those before it. Completes, in the order of
- * sequence numbers, with LH_OK once acknowledged, or with what made the appender fail: then this
- * batch is unknown. */
+ * sequence numbers, with LH_OK once acknowledged, or with what made the appender fail: then it is
+ * unknown whether this batch is stored, if it was `sent`. */
 struct lh_submit_call {
     struct lh_call call;
     struct lh_client_appender *appender;
@@ -222,7 +223,9 @@ struct lh_submit_call {
     struct lh_submit_call *waiting_previous, *waiting_next; /* to be sent on a lane */
     struct lh_client_message *message; /* that carries it, unanswered; NULL: none */
     bool in_flight;                    /* given to the present lane and not answered */
-    bool sent;                         /* sent to the appender's unsettled chunk (APP-5a) */
+    /* Sent to the appender's unsettled chunk (APP-5a). Out, if the call fails: false: it is known
+     * that the batch is not stored. */
+    bool sent;
 };
 
 struct lh_client_reader;

@@ -62,7 +62,17 @@ struct lh_acquire_call {
     const void *info;
     size_t info_size;
     struct lh_instant deadline;
+    const void *tag;      /* names the request, beside `name`, to a LH_CALL_WITHDRAW */
     uint64_t lock, token; /* out */
+};
+
+/* Completes at once. The request of that name and tag leaves the queue: it completes with CANCELLED
+ * before this does, and is not granted later. NOT_FOUND: there is none (any more). */
+struct lh_withdraw_call {
+    struct lh_call call;
+    struct lh_client_session *session;
+    const char *name;
+    const void *tag;
 };
 
 /* Completes at once: the lock is not held any more here. NOT_LEASED. */

@@ -254,6 +254,22 @@ void lh_client_acquire(struct lh_acquire_call *call)
     }
 }
 
+void lh_client_acquire_withdraw(struct lh_withdraw_call *call)
+{
+    struct lh_client_session *s = call->session;
+    struct lh_client_lock *l = lh_client_lock_named(s, call->name);
+
+    if (l == NULL || lh_client_lock_is_held(l) || l->call->tag != call->tag) {
+        lh_client_complete(
+            s->client, &call->call, LH_ERR_NOT_FOUND, "no such request of this session waits");
+        return;
+    }
+    LH_MARK("lock-request-cancelled");
+    lh_client_withdraw(l);
+    end_request(l, LH_ERR_CANCELLED, "the request was withdrawn");
+    lh_client_complete(s->client, &call->call, LH_OK, NULL);
+}
+
 static const char not_held[] = "the lock is not held any more";
 
 void lh_client_release(struct lh_release_call *call)

@@ -31,6 +31,7 @@ static inline bool lh_client_lock_is_held(const struct lh_client_lock *l)
 }
 
 void lh_client_acquire(struct lh_acquire_call *call);
+void lh_client_acquire_withdraw(struct lh_withdraw_call *call);
 void lh_client_release(struct lh_release_call *call);
 void lh_client_yield(struct lh_yield_call *call);
 

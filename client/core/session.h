@@ -116,7 +116,7 @@ struct lh_client_session {
 
     /* locks.c. Guarded. */
     struct lh_client_lock *by_name, *by_id;
-    struct lh_client_withdrawn *withdrawn; /* not guarded */
+    struct lh_client_withdrawn *withdrawn, *withdrawn_ids; /* by name, by id; not guarded */
 
     /* values.c */
     struct lh_client_cache cache;            /* guarded */

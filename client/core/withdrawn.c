@@ -8,12 +8,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 /* A request that was withdrawn after it was sent. It may have been granted before the master
  * knew. */
 struct lh_client_withdrawn {
-    struct lh_client_withdrawn *next;
+    UT_hash_handle of_name, of_id; /* one of a name at a time: the next one is held back */
     uint64_t id;
     struct lh_client_op *op; /* not sent yet */
     uint64_t stamp; /* of the first heartbeat after it; its answer comes behind every such grant */
@@ -22,10 +21,9 @@ struct lh_client_withdrawn {
 
 static struct lh_client_withdrawn *find(const struct lh_client_session *s, const char *name)
 {
-    struct lh_client_withdrawn *w = s->withdrawn;
+    struct lh_client_withdrawn *w;
 
-    while (w != NULL && strcmp(w->name, name) != 0)
-        w = w->next;
+    HASH_FIND(of_name, s->withdrawn, name, strlen(name), w);
     return w;
 }
 
@@ -50,12 +48,14 @@ void lh_client_withdraw(struct lh_client_lock *l)
     op->body.withdraw.id = l->id;
     w->id = l->id;
     strcpy(w->name, l->name);
-    LL_PREPEND(s->withdrawn, w);
+    HASH_ADD(of_name, s->withdrawn, name, strlen(w->name), w);
+    HASH_ADD(of_id, s->withdrawn_ids, id, sizeof w->id, w);
 }
 
 static void free_withdrawn(struct lh_client_session *s, struct lh_client_withdrawn *w)
 {
-    LL_DELETE(s->withdrawn, w);
+    HASH_DELETE(of_name, s->withdrawn, w);
+    HASH_DELETE(of_id, s->withdrawn_ids, w);
     if (w->op != NULL)
         lh_client_op_drop(s, w->op);
     free(w);
@@ -73,9 +73,9 @@ static void resolve(struct lh_client_session *s, struct lh_client_withdrawn *w)
 
 void lh_client_withdrawn_beat(struct lh_client_session *s, uint64_t stamp)
 {
-    struct lh_client_withdrawn *w;
+    struct lh_client_withdrawn *w, *after;
 
-    LL_FOREACH(s->withdrawn, w)
+    HASH_ITER(of_name, s->withdrawn, w, after)
         if (w->op == NULL && w->stamp == 0)
             w->stamp = stamp;
 }
@@ -90,7 +90,7 @@ void lh_client_withdrawn_resolve(struct lh_client_session *s, uint64_t stamp)
 {
     struct lh_client_withdrawn *w, *after;
 
-    LL_FOREACH_SAFE(s->withdrawn, w, after)
+    HASH_ITER(of_name, s->withdrawn, w, after)
         if (w->stamp != 0 && w->stamp <= stamp)
             resolve(s, w);
 }
@@ -98,10 +98,10 @@ void lh_client_withdrawn_resolve(struct lh_client_session *s, uint64_t stamp)
 /* The withdrawal and the grant crossed. */
 void lh_client_granted_late(struct lh_client_session *s, const Leasehold__Granted *m)
 {
-    struct lh_client_withdrawn *w = s->withdrawn;
+    struct lh_client_withdrawn *w;
+    uint64_t id = m->id;
 
-    while (w != NULL && w->id != m->id)
-        w = w->next;
+    HASH_FIND(of_id, s->withdrawn_ids, &id, sizeof id, w);
     if (w == NULL)
         return;
     LH_MARK("grant-after-withdrawal");

@@ -787,6 +787,8 @@ struct lh_appender_stats {
     uint64_t bytes_stored; /* of records, without their framing */
     uint64_t batches_stored;
     struct lh_position last; /* of the last record stored, if any */
+    uint64_t records_unsent; /* taken, and known not to be stored: the appender failed before it had
+                                sent them. Of the rest that is not stored it is not known */
 };
 void lh_appender_stats(struct lh_appender *appender, struct lh_appender_stats *stats);
 

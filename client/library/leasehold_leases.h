@@ -125,6 +125,7 @@ struct lh_lock_options {
  * one request, for a name.
  *   LEASE_HELD         timeout 0: somebody else holds it, or waits for it
  *   DEADLINE_EXCEEDED  not granted in time; the request is withdrawn
+ *   CANCELLED          lh_acquire_cancel(), or the session is being closed
  *   ALREADY_EXISTS     this session holds the name, or waits for it
  *   CLOSED             the session is lost (while it has expired, the request waits)
  *   NO_MEMORY          a limit of the master's
@@ -140,6 +141,15 @@ typedef void (*lh_acquire_callback)(void *arg, int error, const struct lh_lock *
 int lh_acquire_async(struct lh_session *session, const char *name,
     const struct lh_lock_options *options, uint64_t timeout_ms, lh_acquire_callback callback,
     void *arg);
+
+/* Withdraws the session's request for `name`, so that it waits in no queue any more. `arg`: that of
+ * lh_acquire_async(); NULL: a request of lh_acquire(), which another thread waits for. The request
+ * ends with LH_ERR_CANCELLED, and is not granted later: a grant that was on its way is given back.
+ * May be called in a callback.
+ *   NOT_FOUND  no such request waits: it was granted before, or has ended. One that was granted
+ *              holds the lock; its callback says so, or has said so
+ *   CLOSED */
+int lh_acquire_cancel(struct lh_session *session, const char *name, const void *arg);
 
 /* Gives the lock up. It is not held any more when this returns; others get it when the master
  * has heard of it, or with the end of the session.

@@ -156,6 +156,7 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_SESSION_CLOSE:
     case LH_CALL_SESSION_EVENT:
     case LH_CALL_ACQUIRE:
+    case LH_CALL_WITHDRAW:
     case LH_CALL_RELEASE:
     case LH_CALL_YIELD:
     case LH_CALL_GET:

@@ -182,6 +182,7 @@ int lh_acquire_async(struct lh_session *s, const char *name, const struct lh_loc
     prepare(a, s, a->name, options, timeout_ms);
     a->callback = callback;
     a->arg = arg;
+    a->call.tag = arg;
     if (a->call.info_size > 0) {
         a->info = lh_alloc(a->call.info_size);
         memcpy(a->info, options->info, a->call.info_size);
@@ -198,6 +199,21 @@ int lh_acquire_async(struct lh_session *s, const char *name, const struct lh_loc
     free(a->held);
     free_acquiring(a);
     return lh_fail(LH_ERR_CLOSED, "the cluster is being closed");
+}
+
+int lh_acquire_cancel(struct lh_session *s, const char *name, const void *arg)
+{
+    int error = name == NULL ? lh_missing("name") : lh_session_check(s);
+
+    if (error != LH_OK)
+        return error;
+    struct lh_withdraw_call call = {
+        .call.kind = LH_CALL_WITHDRAW,
+        .session = s->core,
+        .name = name,
+        .tag = arg,
+    };
+    return lh_call_wait(s->cluster, &call.call);
 }
 
 /* ---- Holding. ---- */

@@ -238,9 +238,11 @@ void lh_submit_completed(struct lh_submit_call *call, int error)
     a->under_way--;
     b->done = true;
     b->error = error;
-    if (error == LH_OK) {
+    if (error == LH_OK)
         note_stored(a, b);
-    } else if (a->error == LH_OK) {
+    else if (!call->sent)
+        a->stats.records_unsent += call->count;
+    if (error != LH_OK && a->error == LH_OK) {
         a->error = error;
         memcpy(a->text, call->call.text, sizeof a->text);
         pthread_cond_broadcast(&a->room_given);

@@ -162,6 +162,7 @@ static void calls_on_handles(struct all *a)
     (void)lh_reader_position(a->reader);
     REFUSED(lh_acquire(a->session, "/forks/child", NULL, WAIT_MS, &lock));
     REFUSED(lh_acquire_async(a->session, "/forks/child", NULL, WAIT_MS, never_granted, NULL));
+    REFUSED(lh_acquire_cancel(a->session, "/forks/child", NULL));
     REFUSED(lh_get(a->session, VALUE, WAIT_MS, &value));
     REFUSED(lh_release(&copy));
     REFUSED(lh_lock_yield(&copy, 0));

@@ -332,8 +332,10 @@ class LeasesTest(ClusterTest):
         self.cluster.command("append", "--create", "--replication=1", f"--lock={LOCK}", "/log",
                              stdin=b"one\n")
         refused = self.cluster.run("append", "/log", stdin=b"stray\n")
-        self.assertEqual(refused.returncode, 75)
+        self.assertEqual(refused.returncode, 1)
         self.assertIn(b"STALE_TOKEN", refused.stderr)
+        self.assertIn(b"1 of 1 records were not acknowledged; none of them is stored",
+                      refused.stderr)
         # Under the lock of that name around it; no second one is waited for.
         self.run_with("lock", LOCK, "--", "sh", "-c",
                       f"echo two | {binary('leasehold')} append --lock={LOCK} /log")
@@ -341,6 +343,22 @@ class LeasesTest(ClusterTest):
         self.start("lock", LOCK, "--", "sleep", "1000")
         wait_for("a holder", self.holders)
         self.run_with("append", "--timeout=500ms", f"--lock={LOCK}", "/log", status=75)
+
+    def test_an_append_that_is_interrupted_while_it_waits_leaves_the_queue(self):
+        self.cluster.command("create", "--replication=1", "/log")
+        self.start("lock", LOCK, "--", "sleep", "1000")
+        wait_for("a holder", self.holders)
+        append = subprocess.Popen(
+            [binary("leasehold"), "append", f"--lock={LOCK}", "--timeout=1h", "/log"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=dict(os.environ, LEASEHOLD_MASTER=self.cluster.master_address))
+        self.processes.append(append)
+        wait_for("it to wait", lambda: self.waiting() == 1)
+        append.send_signal(signal.SIGINT)
+        self.assertEqual(append.wait(), 130)
+        self.assertIn(b"interrupted while it waited for the lock", append.stderr.read())
+        append.stderr.close()
+        self.assertEqual(self.waiting(), 0)
 
     def test_an_append_whose_lock_is_cancelled_ends_and_stores_what_it_read(self):
         self.cluster.command("create", "--replication=1", "/log")

@@ -9,6 +9,7 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -228,6 +229,38 @@ class PythonTest(ClusterTest):
                 self.assertTrue(waits.cancel())
             wait_for("the lock is free", lambda: not list(self.connection.names(name)))
 
+    def wait_for_waiting(self, name, count):
+        wait_for(f"{count} wait for {name}",
+                 lambda: [n.waiting for n in self.connection.names(name)] == [count])
+
+    def test_a_cancelled_wait_leaves_the_queue(self):
+        name = LOCK + "/left"
+        with self.connection.session() as first, self.connection.session() as second:
+            lock = first.lock(name)
+
+            waits = second.lock_async(name)
+            self.wait_for_waiting(name, 1)
+            self.assertTrue(waits.cancel())
+            self.wait_for_waiting(name, 0)
+
+            # Ctrl-C, in the main thread.
+            def interrupt():
+                self.wait_for_waiting(name, 1)
+                os.kill(os.getpid(), signal.SIGINT)
+            interrupts = threading.Thread(target=interrupt)
+            interrupts.start()
+            with self.assertRaises(KeyboardInterrupt):
+                second.lock(name)
+            interrupts.join()
+            self.wait_for_waiting(name, 0)
+
+            # The same session may ask again, and gets it.
+            waits = second.lock_async(name)
+            self.wait_for_waiting(name, 1)
+            lock.release()
+            with waits.result(PATIENCE_S) as taken:
+                self.assertGreater(taken.token, lock.token)
+
     def test_a_cancelled_lock_is_lost_and_its_token_refused(self):
         name, lost, recalls = LOCK + "/cancelled", threading.Event(), []
         with self.connection.session(term=2) as session:
@@ -383,6 +416,13 @@ class PythonTest(ClusterTest):
                         gives_up.cancel()
                         with self.assertRaises(asyncio.CancelledError):
                             await gives_up
+                        with self.assertRaises(asyncio.TimeoutError):
+                            await asyncio.wait_for(session.lock(LOCK + "/asyncio/4"), 0)
+                        again = asyncio.ensure_future(other.lock(LOCK + "/asyncio/4"))
+                        async with await again as fourth:
+                            for _ in range(3):
+                                with self.assertRaises(asyncio.TimeoutError):
+                                    await asyncio.wait_for(session.lock(fourth.name), 0.01)
                     async with await waits as taken:
                         self.assertGreater(taken.token, lock.token)
                     async with await other.lock(LOCK + "/asyncio/2", timeout=PATIENCE_S):

@@ -150,8 +150,8 @@ class Session(_Wrapped):
     async def lock(self, name: str, *, shared: bool = False, slots: int = 0, info: bytes = b"",
                    on_recall: Optional[OnRecall] = None, on_lost: Optional[OnLost] = None,
                    timeout: Seconds = None) -> AsyncLock:
-        """As Session.lock(). If the task is cancelled, a lock that is granted later is released at
-        once. The callbacks are called in the library's thread: use loop.call_soon_threadsafe()."""
+        """As Session.lock(). If the task is cancelled, the request is withdrawn. The callbacks
+        are called in the library's thread: use loop.call_soon_threadsafe()."""
         future = self.sync.lock_async(name, shared=shared, slots=slots, info=info,
                                       on_recall=on_recall, on_lost=on_lost, timeout=timeout)
         try:

@@ -48,6 +48,13 @@ class Lock:
             self._forget()
             lib.lh_release(self._lock)
 
+    def _cancelled(self, future: "Future[Lock]") -> None:
+        """Nobody waits for it any more, so it waits in no queue either. If it was granted
+        meanwhile, that is given back."""
+        if future.cancelled():
+            with contextlib.suppress(errors.Error):
+                self.session._call(lib.lh_acquire_cancel, _native.text(self.name), self._number)
+
     def _forget(self) -> None:
         """Nothing more is heard of it."""
         _native.registry.remove(self._number)
@@ -96,7 +103,7 @@ class Lock:
 
 
 def abandon(future: "Future[Lock]") -> None:
-    """Nobody waits for the lock any more: it is released as soon as it is granted."""
+    """Nobody waits for the lock any more: the request is withdrawn, or the lock released."""
     if not future.cancel() and future.exception() is None:
         future.result().__exit__()
 
@@ -175,7 +182,7 @@ class Session(_native.Handle):
     def lock_async(self, name: str, *, shared: bool = False, slots: int = 0, info: bytes = b"",
                    on_recall: Optional[OnRecall] = None, on_lost: Optional[OnLost] = None,
                    timeout: Seconds = None) -> "Future[Lock]":
-        """The same without waiting. A cancelled future's lock is released when it is granted."""
+        """The same without waiting. Cancelling the future withdraws the request."""
         lock = Lock(self, name, shared, on_recall, on_lost)
         options = ffi.new("struct lh_lock_options *")
         data = ffi.from_buffer(info)
@@ -192,6 +199,7 @@ class Session(_native.Handle):
         except BaseException:
             lock._forget()
             raise
+        lock._future.add_done_callback(lock._cancelled)
         return lock._future
 
     def get(self, name: str, timeout: Seconds = 10.0) -> Value:

@@ -248,6 +248,62 @@ static void a_request_that_was_not_sent_is_withdrawn_in_silence(void **state)
     world_deinit(&w);
 }
 
+static int cancel(struct world *world, const char *name, const void *tag)
+{
+    struct lh_withdraw_call call = {
+        .call.kind = LH_CALL_WITHDRAW, .session = s.session, .name = name, .tag = tag};
+
+    ask(world, &call);
+    struct event *e = take(world, LH_FX_COMPLETE);
+    while (e->call != &call)
+        e = take(world, LH_FX_COMPLETE);
+    return e->error;
+}
+
+static void a_request_is_cancelled_by_its_name_and_tag(void **state)
+{
+    (void)state;
+    given_session(&s, &w);
+    int tag = 0, other = 0;
+    struct lh_acquire_call call = acquire_call(&s, "/a");
+    call.tag = &tag;
+    ask(&w, &call);
+    uint64_t id = expect_acquire(&s, "/a");
+    assert_int_equal(cancel(&w, "/a", &other), LH_ERR_NOT_FOUND);
+    assert_int_equal(cancel(&w, "/b", &tag), LH_ERR_NOT_FOUND);
+    expect_quiet(&w);
+
+    struct lh_withdraw_call withdraw = {
+        .call.kind = LH_CALL_WITHDRAW, .session = s.session, .name = "/a", .tag = &tag};
+    ask(&w, &withdraw);
+    expect_complete(&w, &call, LH_ERR_CANCELLED);
+    expect_complete(&w, &withdraw, LH_OK);
+    assert_int_equal(expect_op(&s, LEASEHOLD__LEASE_OP__OP_WITHDRAW)->withdraw->id, id);
+
+    /* The same name is asked for again, behind what may still come of the first request. */
+    struct lh_acquire_call again = acquire_call(&s, "/a");
+    ask(&w, &again);
+    expect_beat(&s);
+    say_granted(&s, id, 8);
+    const Leasehold__LeaseOps *ops = expect_ops(&s, 2);
+    assert_int_equal(ops->ops[0]->release->token, 8);
+    say_granted(&s, ops->ops[1]->acquire->id, 9);
+    expect_complete(&w, &again, LH_OK);
+    expect_quiet(&w);
+    world_deinit(&w);
+}
+
+static void what_is_held_is_not_cancelled(void **state)
+{
+    (void)state;
+    given_session(&s, &w);
+    uint64_t lock = given_lock(&s, "/a", 5, false);
+    assert_int_equal(cancel(&w, "/a", NULL), LH_ERR_NOT_FOUND);
+    assert_int_equal(lock_left_ms(&s, lock), TERM_MS);
+    expect_quiet(&w);
+    world_deinit(&w);
+}
+
 /* ---- Showing. */
 
 static void what_is_held_and_waits_is_shown_again(void **state)
@@ -499,6 +555,8 @@ int main(void)
         cmocka_unit_test(a_new_request_waits_until_the_withdrawn_one_is_settled),
         cmocka_unit_test(a_new_request_follows_the_release_of_a_grant_that_came_too_late),
         cmocka_unit_test(a_request_that_was_not_sent_is_withdrawn_in_silence),
+        cmocka_unit_test(a_request_is_cancelled_by_its_name_and_tag),
+        cmocka_unit_test(what_is_held_is_not_cancelled),
         cmocka_unit_test(what_is_held_and_waits_is_shown_again),
         cmocka_unit_test(a_lock_that_does_not_go_on_is_lost),
         cmocka_unit_test(much_is_shown_in_pieces),
