@@ -23,8 +23,8 @@ void lh_descriptors_standard(int argc, char **argv, char **environment)
     (void)argv;
     (void)environment;
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)open("/dev/null", O_RDWR); /* becomes `fd`: the lowest that is free */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) /* becomes `fd`: the lowest that is free */
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)

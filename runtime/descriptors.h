@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /* Opens /dev/null as each of standard input, output and error that is closed. Otherwise the next
- * files to be opened get these numbers, and what is written to a log goes into them. To be called
- * before anything is opened. */
+ * files to be opened get these numbers, and what is written to a log goes into them. It is opened
+ * the wrong way round: reading from it and writing to it fail, as from and to a closed one, and who
+ * wanted to read or print hears of it. To be called before anything is opened. */
 void lh_descriptors_standard(int argc, char **argv, char **environment);
 
 /* In one source of a program: it is called before the constructors of libraries, which open files

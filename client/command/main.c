@@ -213,7 +213,7 @@ static int run(const struct lh_flags_entry *command, int argc, char **argv, int 
     return code;
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     int at = find_name(argc, argv);
 
@@ -233,4 +233,14 @@ int main(int argc, char **argv)
         return help(at + 1 < argc ? argv[at + 1] : NULL);
     const struct lh_flags_entry *command = find(argv[at]);
     return command == NULL ? no_such_command(argv[at]) : run(command, argc, argv, at);
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+
+    if (code != LH_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
+        return code;
+    (void)fputs("leasehold: cannot write to standard output\n", stderr);
+    return LH_EXIT_IO;
 }

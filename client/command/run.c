@@ -1,10 +1,12 @@
 /* `leasehold`: what the subcommands share: options, running, messages. */
 #include "client/command/command.h"
+#include "client/command/json.h"
 
 #include "base/assert.h"
 #include "base/text.h"
 #include "base/version.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -58,6 +60,27 @@ static void tell_who_is_waited_for(void *arg, const char *text)
     (void)pthread_mutex_unlock(&mutex);
 }
 
+/* ---- With --json there is a document, also about a failure. */
+
+static bool json_printed;
+/* What was said last, in this thread. */
+static _Thread_local struct {
+    const char *error;
+    char text[1024];
+} failure;
+
+static void note_failure(const char *error, const char *text)
+{
+    failure.error = error;
+    (void)snprintf(failure.text, sizeof failure.text, "%s", text);
+}
+
+static void print_failure(void)
+{
+    lh_command_print_json(json_pack("{s:s, s:o}", "error",
+        failure.error == NULL ? "" : failure.error, "text", lh_json_text(failure.text)));
+}
+
 /* Opens the cluster that the options name; on failure prints why. */
 static bool open_cluster(const char *command, const struct lh_command_common *common, bool quiet,
     struct lh_cluster **cluster, int *exit_code)
@@ -96,7 +119,11 @@ static int finish_output(const char *command)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return LH_EXIT_OK;
-    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
+    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output%s",
+        fcntl(STDOUT_FILENO, F_GETFL) >= 0 &&
+                (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY
+            ? ": it is closed"
+            : "");
 }
 
 int lh_command_run(const struct lh_command *command, int argc, char **argv)
@@ -139,6 +166,8 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
     if (code == LH_EXIT_OK && open_cluster(name, common, command->no_waiting, &cluster, &code)) {
         code = command->run(command->options, cluster, args.args);
+        if (common->json && code != LH_EXIT_OK && !json_printed)
+            print_failure();
         int output = finish_output(name);
         code = code != LH_EXIT_OK ? code : output;
         lh_cluster_close(cluster);
@@ -158,6 +187,9 @@ int lh_command_refused(const char *command, const char *thing, int error, const 
 {
     /* Most of the library's sentences name the thing themselves. */
     bool named = thing != NULL && thing[0] != '\0' && strstr(text, thing) == NULL;
+    char whole[sizeof failure.text];
+    (void)snprintf(whole, sizeof whole, "%s%s%s", named ? thing : "", named ? ": " : "", text);
+    note_failure(lh_error_name(error), whole);
     (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command,
         lh_command_shown(named ? thing : ""), named ? ": " : "", lh_command_shown(text),
         lh_error_name(error));
@@ -180,6 +212,7 @@ int lh_command_error(int exit_code, const char *command, const char *format, ...
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    note_failure(NULL, text);
     (void)fprintf(stderr, "leasehold %s: %s\n", command, lh_command_shown(text));
     return exit_code;
 }
@@ -204,6 +237,7 @@ static void print_json(json_t *json, size_t form)
 {
     if (json == NULL)
         return;
+    json_printed = true;
     char *text = json_dumps(json, form | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
     if (text != NULL)
         put_json(text);

@@ -85,6 +85,18 @@ class FilesTest(CommandTest):
             self.assertEqual([f["file"] for f in self.run_json(command, "/a", "/b")["files"]],
                              [7, 7])
 
+    def test_what_is_missing_is_a_document_too(self):
+        self.master.replies["Stat"] = self.schema.StatReply(
+            error=self.schema.NOT_FOUND, error_text="there is no /missing")
+        for args, error in ((("stat", "/missing"), "NOT_FOUND"),
+                            (("stat", "/missing", "/too"), "NOT_FOUND")):
+            document = self.run_json(*args, status=1)
+            self.assertEqual(document["error"], error)
+            self.assertIn("/missing", document["text"])
+        document = self.run_json("stat", "/missing", "--master=127.0.0.1:1", "--timeout=300ms",
+                                 status=69)
+        self.assertIn("127.0.0.1:1", document["text"])
+
     def test_texts_that_are_no_utf8_do_not_break_a_document(self):
         for sent, shown in ((b'"1"\\\n\xc3\xa4', '"1"\\\n\u00e4'), (b'"1"\xff\xc3.', '"1"??.')):
             reply = self.schema.ListServersReply(

@@ -252,20 +252,27 @@ class CommandInputTest(ClusterTest):
         self.assert_fails(66, "/no/such/input", "append", "/there", "/no/such/input")
 
     def test_closed_standard_descriptors(self):
-        # They are /dev/null: no connection, and no file that is opened, is taken for one of them.
+        # No connection, and no file that is opened, is taken for one of them, and who needs one
+        # that is closed says so.
         self.cluster.command("append", "--create", "/closed", stdin=b"one\n" * 1000)
         source = os.path.join(self.folder, "source")
         with open(source, "wb") as file:
             file.write(b"two\n")
         for arguments in ("cat /closed", "ls /", "append --positions /closed " + source,
                           "append /closed", "stat --no-such-option", "tail /closed"):
-            status = 64 if "--no-such" in arguments else 0
             for closed in ("<&- >&- 2>&-", ">&-", "2>&-", "<&-"):
+                prints = not arguments.startswith("stat")
+                reads = arguments == "append /closed"
+                status = 64 if "--no-such" in arguments else 0
+                if (prints and " >&-" in " " + closed) or (reads and "<&-" in closed):
+                    status = 74
                 shell = subprocess.run(
                     ["/bin/sh", "-c", f'"$0" {arguments} {closed}', binary("leasehold")],
                     stdin=subprocess.DEVNULL, capture_output=True, check=False,
                     env=self.cluster.environment(), timeout=PATIENCE_S)
                 self.assertEqual(shell.returncode, status, f"{arguments} {closed}: {shell.stderr}")
+                if status == 74 and "2>&-" not in closed:
+                    self.assertIn(b"standard ", shell.stderr, f"{arguments} {closed}")
         self.assertEqual(self.cluster.command("cat", "/closed"), b"one\n" * 1000 + b"two\n" * 4)
         with open(source, "rb") as file:
             self.assertEqual(file.read(), b"two\n")
