@@ -195,6 +195,8 @@ static void be_child(struct all *a, int number)
     calls_of_leases(a);
     close_all(a);
     REFUSED(lh_cluster_open(a->masters, NULL, &own));
+    if (number % 3 == 0)
+        exit(0); /* what libraries do at the end is no harm either */
     _exit(0);
 }
 
