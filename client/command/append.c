@@ -116,9 +116,10 @@ static void print_summary(const struct lh_append_work *a, const struct lh_append
     if (stats->records_stored > 0)
         (void)lh_command_position(last, stats->last);
     if (a->options->common.json) {
-        lh_command_print_json(
-            json_pack("{s:I, s:I, s:f, s:s}", "records", (json_int_t)stats->records_stored, "bytes",
-                (json_int_t)stats->bytes_stored, "seconds", seconds, "last_position", last));
+        lh_command_print_json(json_pack("{s:I, s:I, s:f, s:s, s:I, s:I}", "records",
+            (json_int_t)stats->records_stored, "bytes", (json_int_t)stats->bytes_stored, "seconds",
+            seconds, "last_position", last, "taken", (json_int_t)stats->records_taken, "unsent",
+            (json_int_t)stats->records_unsent));
         return;
     }
     if (a->options->quiet)

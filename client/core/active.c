@@ -21,7 +21,7 @@ static bool is_wanted(const struct lh_client *c)
 {
     const struct lh_client_active *a = &c->active;
 
-    return a->waiting != NULL || a->doubting != NULL || a->misled != NULL;
+    return a->waiting != NULL || a->doubting != NULL || a->moved != NULL;
 }
 
 static void set_timer(struct lh_client *c)
@@ -30,7 +30,7 @@ static void set_timer(struct lh_client *c)
     struct lh_instant at =
         is_wanted(c) ? lh_finder_deadline(&a->finder) : lh_finder_late_at(&a->finder);
 
-    if (first_ready(c) != NULL || a->misled != NULL)
+    if (first_ready(c) != NULL || a->moved != NULL)
         at = c->now;
     lh_timer_set(&c->timers, &a->timer, at);
 }
@@ -52,7 +52,7 @@ static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
         seeker->choice = f->choices;
     if (seeker->choice == f->choices)
         seeker->reign = f->choice_reign;
-    enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->misled);
+    enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->moved);
 }
 
 /* All who doubt are looked at when the choice has changed, and at no other time: there may be
@@ -60,14 +60,14 @@ static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
 static void keep_up(struct lh_client *c)
 {
     struct lh_client_active *a = &c->active;
-    struct lh_client_seeker *all = a->misled, *seeker;
+    struct lh_client_seeker *all = a->moved, *seeker;
 
     if (a->judged_choice == a->finder.choices && a->judged_reign == a->finder.choice_reign)
         return;
     a->judged_choice = a->finder.choices;
     a->judged_reign = a->finder.choice_reign;
     DL_CONCAT(all, a->doubting);
-    a->misled = a->doubting = NULL;
+    a->moved = a->doubting = NULL;
     while ((seeker = all) != NULL) {
         DL_DELETE(all, seeker);
         judge(a, seeker);
@@ -98,7 +98,7 @@ static void wake(struct lh_client *c)
     struct lh_client_seeker *seeker;
 
     go_on(c);
-    while ((seeker = c->active.misled) != NULL) {
+    while ((seeker = c->active.moved) != NULL) {
         lh_client_active_leave(c, seeker);
         seeker->elsewhere(seeker);
     }
@@ -169,10 +169,10 @@ void lh_client_active_check(const struct lh_client *c)
     for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
         LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
-    LH_ASSERT(a->misled == NULL || lh_timer_is_set(&a->timer));
+    LH_ASSERT(a->moved == NULL || lh_timer_is_set(&a->timer));
     for (const struct lh_client_seeker *s = a->doubting; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL && s->choice == a->finder.choices);
-    for (const struct lh_client_seeker *s = a->misled; s != NULL; s = s->next)
+    for (const struct lh_client_seeker *s = a->moved; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL && s->choice != a->finder.choices);
     LH_ASSERT(first_ready(c) == NULL);
 }

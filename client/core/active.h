@@ -32,7 +32,7 @@ struct lh_client_active {
     /* Rounds are for these: */
     struct lh_client_seeker *waiting;     /* for a master to be asked */
     struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
-    struct lh_client_seeker *misled;      /* likewise, and the choice is another one by now */
+    struct lh_client_seeker *moved;      /* likewise, and the choice is another one by now */
     uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
 };
 

@@ -47,29 +47,56 @@ static bool changes(enum lh_method method, const ProtobufCMessage *request)
     }
 }
 
-/* The request goes out with an id: a copy of its struct, which shares all else. */
+static void *field(ProtobufCMessage *m, const char *name)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
+
+    return f == NULL ? NULL : (char *)m + f->offset;
+}
+
+/* The request is changed before it goes: a copy of its struct, which shares all else. */
+static void copy_request(struct lh_client_ask *ask)
+{
+    size_t size = ask->request->descriptor->sizeof_message;
+
+    ask->own = lh_alloc(size);
+    memcpy(ask->own, ask->request, size);
+    ask->request = ask->own;
+}
+
+/* It goes out with an id. */
 static void give_id(struct lh_client_ask *ask)
 {
     struct lh_client *c = ask->client;
-    const ProtobufCMessageDescriptor *type = ask->request->descriptor;
     const Leasehold__CallId *id = &ask->id;
 
     leasehold__call_id__init(&ask->id);
     ask->id.client = c->call_client;
     ask->id.number = ++c->last_call;
-    ask->own = lh_alloc(type->sizeof_message);
-    memcpy(ask->own, ask->request, type->sizeof_message);
-    memcpy((char *)ask->own + protobuf_c_message_descriptor_get_field_by_name(type, "call")->offset,
-        &id, sizeof id);
-    ask->request = ask->own;
+    memcpy(field(ask->own, "call"), &id, sizeof id);
+}
+
+/* A master that waits says what it has waited for before nobody listens any more: each try tells it
+ * how long that is, and the last one has less time than the first. */
+static void shorten_wait(struct lh_client_ask *ask, struct lh_duration left)
+{
+    uint64_t *wait_ms = ask->own == NULL ? NULL : field(ask->own, "wait_ms");
+    struct lh_duration most = lh_nanoseconds(left.ns - left.ns / 8);
+
+    if (wait_ms == NULL || ask->patience.ns == 0)
+        return;
+    *wait_ms = lh_duration_ms(lh_duration_min(ask->patience, most));
+    if (*wait_ms == 0)
+        *wait_ms = 1; /* 0 would be as long as the master likes */
 }
 
 /* When it ends without an answer. Masters keep answers for twice `repeat_for`: no repeat comes when
  * its call is forgotten. */
 static struct lh_instant end_of(const struct lh_client_ask *ask)
 {
-    return ask->own != NULL && ask->unknown ? lh_instant_min(ask->deadline, ask->repeat_until)
-                                            : ask->deadline;
+    return ask->once && ask->unknown ? lh_instant_min(ask->deadline, ask->repeat_until)
+                                     : ask->deadline;
 }
 
 /* ---- Tries. */
@@ -89,26 +116,20 @@ static void end_ask(struct lh_client_ask *ask, int error, const char *text, cons
     ask->done(ask->owner, error, text, reply);
 }
 
-/* The last try went to a master that has had the time to answer: it waits for something, whatever
- * became of tries before. */
-static bool is_kept_waiting(const struct lh_client_ask *ask)
-{
-    struct lh_client *c = ask->client;
-
-    return ask->asked_at.ns != 0 &&
-           lh_instant_until(ask->asked_at, c->now).ns >= c->config.ask_masters_after.ns;
-}
-
 /* Nobody answered in time. */
 static void expire_ask(struct lh_client_ask *ask)
 {
-    bool unknown = ask->own != NULL && (ask->unknown || ask->link.id != 0);
+    bool unknown = ask->once && (ask->unknown || ask->link.id != 0);
+    bool waits = ask->link.id != 0;
     const char *remark = unknown ? " (this call may have been carried out)" : "";
     int error = unknown ? LH_ERR_UNAVAILABLE : ask->reason;
     char text[LH_CALL_TEXT_BYTES];
 
     lh_client_link_close(ask->client, &ask->link);
-    if (ask->reason != LH_OK && !is_kept_waiting(ask)) {
+    if (ask->reason != LH_OK && waits) {
+        snprintf(text, sizeof text, "master %s has not answered yet; before that, %.300s%s",
+            ask->seeker.address, ask->text, remark);
+    } else if (ask->reason != LH_OK) {
         snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
     } else if (ask->seeker.address == NULL) {
         error = LH_ERR_DEADLINE_EXCEEDED;
@@ -160,10 +181,10 @@ static void try_master(struct lh_client_ask *ask)
     ask->id.repeated = ask->unknown;
     if (!ask->unknown)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
+    shorten_wait(ask, left);
     lh_client_active_choose(c, &ask->seeker);
     lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
-    ask->asked_at = c->now;
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
     set_timer(ask);
@@ -178,7 +199,6 @@ static void go_on(struct lh_client_seeker *seeker)
 static void note_failure(struct lh_client_ask *ask, int error, const char *text)
 {
     ask->failures++;
-    ask->asked_at = (struct lh_instant){0};
     if (error != LH_ERR_NOT_ACTIVE) /* else it was not carried out */
         ask->unknown = true;
     ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
@@ -261,7 +281,7 @@ static void ask_closed(void *owner, int error, const char *text)
 {
     struct lh_client_ask *ask = owner;
     /* No error of a repeat says what became of the message before. */
-    bool unknown = ask->own != NULL && ask->unknown;
+    bool unknown = ask->once && ask->unknown;
 
     lh_client_active_leave(ask->client, &ask->seeker);
     if (error == LH_ERR_DEADLINE_EXCEEDED && !lh_instant_before(ask->try_end, end_of(ask))) {
@@ -282,14 +302,16 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     LH_ASSERT(!ask->active);
     ask->client = c;
     ask->request = request;
-    if (changes(method, request))
-        give_id(ask);
     ask->patience = patience;
     ask->deadline = deadline;
+    ask->once = changes(method, request);
+    if (ask->once || (patience.ns > 0 && deadline.ns != UINT64_MAX))
+        copy_request(ask);
+    if (ask->once)
+        give_id(ask);
     ask->failures = 0;
     ask->unknown = false;
     ask->reason = LH_OK;
-    ask->asked_at = (struct lh_instant){0};
     ask->active = true;
     ask->link = (struct lh_client_link){
         .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};

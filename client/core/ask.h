@@ -13,8 +13,8 @@ struct lh_client_ask {
     struct lh_client_link link;
     struct lh_timer timer;           /* the end of a try or of a pause; a try's master is silent */
     const ProtobufCMessage *request; /* what is sent: the owner's, or `own` */
-    /* HA-12: the owner's request with the call's id in it; NULL: this call needs none. */
-    ProtobufCMessage *own;
+    ProtobufCMessage *own;           /* NULL: the owner's goes as it is */
+    bool once;                       /* HA-12: the call has an id, which stands in `own` */
     Leasehold__CallId id;
     struct lh_instant repeat_until; /* of one whose outcome is unknown */
     struct lh_duration patience;

@@ -33,6 +33,7 @@ struct request {
         struct lh_session_close_call session_close;
         struct lh_session_event_call event;
         struct lh_acquire_call acquire;
+        struct lh_withdraw_call withdraw;
         struct lh_release_call release;
         struct lh_yield_call yield;
         struct lh_get_call get;

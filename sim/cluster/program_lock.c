@@ -15,6 +15,7 @@
 #define CHANGES     15
 #define NO_WAIT     10 /* of its requests */
 #define IMPATIENT   20
+#define CANCELS     2  /* it does not wait any more */
 #define UNNAMED     5  /* of its changes: without a token */
 #define BLIND_HOLDS 10 /* it does not look at its holds before it acts; the guard has to */
 
@@ -101,6 +102,18 @@ static void acquire(struct lh_sim_program *p, struct hold *h)
     if (p->spec.names > 1 && lh_prng_chance(&p->random, IMPATIENT))
         r->u.acquire.deadline = lh_instant_add(
             lh_sim_clock(p->node), lh_nanoseconds(lh_prng_below(&p->random, 500000000)));
+    lh_sim_call(p->node, &r->u);
+}
+
+/* Its completion says what became of the request: CANCELLED, or it was granted before. */
+static void cancel(struct lh_sim_program *p, const struct hold *h)
+{
+    struct request *r = lh_sim_p_call(p, LH_CALL_WITHDRAW, lh_sim_p_discard);
+    char *copy = lh_strdup(h->name);
+
+    r->memory = copy;
+    r->u.withdraw.session = p->lessee->session;
+    r->u.withdraw.name = copy;
     lh_sim_call(p->node, &r->u);
 }
 
@@ -217,6 +230,8 @@ static void go_on(struct lh_sim_program *p)
             use(p, h);
         else if (h->phase == HOLD_NONE && p->status.begun < p->spec.count)
             acquire(p, h);
+        else if (h->phase == HOLD_ASKED && p->spec.names > 1 && lh_prng_chance(&p->random, CANCELS))
+            cancel(p, h);
     }
 }
 

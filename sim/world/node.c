@@ -194,7 +194,8 @@ void lh_sim_start(struct lh_sim_node *node)
         node->boot++;
     }
     node->incarnation++;
-    if (node->stored == 0 || node->sim->now >= node->kept_until)
+    if (node->stored == 0 ||
+        (node->sim->now >= node->kept_until && !lh_sim_disk_refuses(node)))
         node->stored = node->incarnation;
     lh_sim_note(node->sim, "%s starts, incarnation %" PRIu64 "%s", node->name, node->stored,
         node->stored == node->incarnation ? "" : " as before");

@@ -413,6 +413,27 @@ class ServerInputTest(ClusterTest):
         self.assert_refused([binary("leasehold-chunkserver"), "--listen=0.0.0.0:0"], (64,),
                             "--advertise")
 
+    def test_addresses_that_are_none(self):
+        port, url = "its port is no number from", "it is a URL"
+        for program, flag, value, why in (
+                ("master", "listen", "127.0.0.1:91440", port),
+                ("master", "metrics-listen", "127.0.0.1:91440", port),
+                ("master", "http-listen", "127.0.0.1:91440", port),
+                ("master", "store", "etcd:127.0.0.1:91440/x", "HOST:PORT"),
+                ("chunkserver", "listen", "127.0.0.1:91440", port),
+                ("chunkserver", "listen", "http://127.0.0.1:7500", url),
+                ("chunkserver", "metrics-listen", "127.0.0.1:65536", port),
+                ("chunkserver", "advertise", "127.0.0.1:91440", "--advertise"),
+                ("chunkserver", "advertise", "http://127.0.0.1:7500", "--advertise"),
+                ("chunkserver", "master", "127.0.0.1:91440", port),
+                ("chunkserver", "master", "http://127.0.0.1:7400", url)):
+            data = os.path.join(self.folder, "none")
+            self.assert_refused([binary(f"leasehold-{program}"), f"--data-dir={data}",
+                                 f"--{flag}={value}"], (64, 78), why)
+            self.assertFalse(os.path.exists(data))
+        for value, why in (("127.0.0.1:91440", port), ("http://127.0.0.1:7400", url)):
+            self.assert_refused([binary("leasehold"), "ls", f"--master={value}"], (64,), why)
+
     def test_a_second_process_on_one_data_directory(self):
         cs1 = self.cluster.servers["cs1"]
         self.assert_refused(self.chunkserver(cs1.data_dir), (73,), cs1.data_dir, "in use")

@@ -404,6 +404,9 @@ class LeasesTest(ClusterTest):
         self.assertIn(b"STALE_TOKEN", refused.stderr)
         self.assertIn(b"1 of 1 records were not acknowledged; none of them is stored",
                       refused.stderr)
+        refused = self.cluster.run("append", "--json", "/log", stdin=b"stray\n")
+        said = json.loads(refused.stdout)
+        self.assertEqual([said[n] for n in ("taken", "records", "unsent")], [1, 0, 1])
         # Under the lock of that name around it; no second one is waited for.
         self.run_with("lock", LOCK, "--", "sh", "-c",
                       f"echo two | {binary('leasehold')} append --lock={LOCK} /log")

@@ -352,7 +352,11 @@ class PythonTest(ClusterTest):
                 log.close()
                 self.connection.close()
                 leasehold.cluster._close_all()
-                status = 0
+                try:
+                    leasehold.connect(self.address)
+                except leasehold.ClosedError as error:
+                    assert "fork" in str(error)
+                    status = 0
             finally:
                 os._exit(status)
         self.assertEqual(os.waitpid(child, 0)[1], 0)

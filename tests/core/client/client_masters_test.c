@@ -577,25 +577,55 @@ static void a_deadline_is_one_whoever_notices_it_first(void **state)
     }
 }
 
-/* A change waits at a master that has just started, until its sessions are back. That the master
- * was away before is not why there is no answer. */
-static void a_call_that_is_kept_waiting_does_not_blame_the_network(void **state)
+/* A master that was restarted waits for sessions; the caller is to hear that, and not that the
+ * master was away before. */
+static void a_master_that_waits_answers_in_time_at_each_try(void **state)
 {
-    Leasehold__RemoveRequest request = remove_request();
+    struct world *w = given(1);
+    Leasehold__ChangeRequest request = LEASEHOLD__CHANGE_REQUEST__INIT;
+    Leasehold__ChangeReply waited = LEASEHOLD__CHANGE_REPLY__INIT;
+    const Leasehold__ChangeRequest *sent;
 
     (void)state;
-    struct world *w = given(1);
-    struct lh_master_call call = call_of(w, LH_METHOD_REMOVE, &request.base, 5000);
+    request.name = (char *)(uintptr_t) "/v";
+    request.wait_ms = 7000;
+    struct lh_master_call call = call_of(w, LH_METHOD_CHANGE, &request.base, 8000);
+    call.patience = lh_milliseconds(7000);
     ask(w, &call);
-    uint64_t broken = expect_request(w, LH_METHOD_REMOVE, "m1:1", NULL);
-    end_link(w, broken, LH_ERR_UNAVAILABLE, "Connection refused");
-    pass_ms(w, 100);
-    uint64_t waits = expect_request(w, LH_METHOD_REMOVE, "m1:1", NULL);
-    pass_ms(w, 4900);
-    expect_close(w, waits);
-    assert_null(strstr(call.call.text, "Connection refused"));
-    assert_non_null(strstr(call.call.text, "did not answer in time"));
-    done(w, &call, LH_ERR_DEADLINE_EXCEEDED);
+    uint64_t link = expect_request(w, LH_METHOD_CHANGE, "m1:1", &sent);
+    assert_int_equal(sent->wait_ms, 7000);
+    w->now = in_ms(w, 4000);
+    break_link(w, link);
+    pass(w);
+    link = expect_request(w, LH_METHOD_CHANGE, "m1:1", &sent);
+    assert_in_range(sent->wait_ms, 3000, 3500);
+    assert_int_equal(request.wait_ms, 7000); /* the caller's is as it was */
+    waited.error = LEASEHOLD__ERROR_CODE__LEASE_HELD;
+    waited.error_text = (char *)(uintptr_t) "sessions are not back yet";
+    say(w, link, &waited);
+    assert_string_equal(call.call.text, "sessions are not back yet");
+    done(w, &call, LH_ERR_LEASE_HELD);
+    expect_quiet(w);
+    world_deinit(w);
+}
+
+static void the_master_that_is_asked_is_named_before_what_was_wrong(void **state)
+{
+    struct world *w = given(1);
+    Leasehold__StatRequest stat = stat_request();
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &stat.base, 3000);
+    ask(w, &call);
+    break_link(w, expect_request(w, LH_METHOD_STAT, "m1:1", NULL));
+    pass(w);
+    uint64_t silent = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
+    while (w->taken == w->count)
+        pass(w);
+    expect_close(w, silent);
+    assert_string_equal(call.call.text, "master m1:1 has not answered yet; before that, master "
+                                        "m1:1: connection lost");
+    done(w, &call, LH_ERR_UNAVAILABLE);
     world_deinit(w);
 }
 
@@ -798,7 +828,8 @@ int main(void)
         cmocka_unit_test(calls_that_change_something_have_ids),
         cmocka_unit_test(a_change_is_not_repeated_for_longer_than_masters_remember_it),
         cmocka_unit_test(a_deadline_is_one_whoever_notices_it_first),
-        cmocka_unit_test(a_call_that_is_kept_waiting_does_not_blame_the_network),
+        cmocka_unit_test(a_master_that_waits_answers_in_time_at_each_try),
+        cmocka_unit_test(the_master_that_is_asked_is_named_before_what_was_wrong),
         cmocka_unit_test(a_change_that_ends_unknown_says_so),
         cmocka_unit_test(a_change_that_was_refused_by_standbys_alone_was_not_carried_out),
         cmocka_unit_test(a_learned_list_survives_the_first_masters_death),
