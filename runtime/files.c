@@ -34,7 +34,7 @@ static int open_directory(const char *dir)
     int e = errno;
     close(parent);
     if (fd >= 0)
-        lh_directory_close_to_others(fd);
+        lh_directory_close_to_others(fd, NULL);
     errno = e;
     return fd;
 }
