@@ -2,18 +2,15 @@
 """What running servers tell an operator's tools over HTTP, held against what the documentation says
 and what the dashboard and the alerts ask for."""
 
-import contextlib
-import ctypes
 import http.client
 import json
-import os
-import platform
 import re
 import signal
 
 import etcd
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, Cluster, ClusterTest, free_port, wait_for
+from process_threads import stopped_thread, timer_thread
 
 PATH = "/metrics/log"
 RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(500))
@@ -90,44 +87,6 @@ def parse(text):
     for name, family in families.items():
         assert family.help and family.kind, name
     return families
-
-
-READ = {"x86_64": "0", "aarch64": "63"}.get(platform.machine())  # its system call
-# ptrace(2).
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
-
-
-def timer_thread(pid):
-    """The thread that waits for the timer of the event loop; 0: that cannot be seen here."""
-    def found():
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as file:
-                    call = file.read().split()
-                if call[0] == READ and "timerfd" in os.readlink(
-                        f"/proc/{pid}/fd/{int(call[1], 16)}"):
-                    return int(thread)
-        return None
-    try:
-        return 0 if READ is None else wait_for("the timer's thread", found)
-    except PermissionError:
-        return 0
-
-
-@contextlib.contextmanager
-def stopped_thread(thread):
-    """Yields whether it could be stopped, alone of its process."""
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    if thread == 0 or ptrace(PTRACE_SEIZE, thread, None, None) != 0:
-        yield False
-        return
-    ptrace(PTRACE_INTERRUPT, thread, None, None)
-    os.waitpid(thread, WALL)
-    try:
-        yield True
-    finally:
-        ptrace(PTRACE_DETACH, thread, None, None)
 
 
 class MetricsTest(ClusterTest):
