@@ -307,7 +307,7 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
             return in_use(dir, why, why_size);
         return fail_errno("lock " LOCK_NAME " in", dir->path, why, why_size);
     }
-    lh_directory_close_to_others(dir->fd);
+    lh_directory_close_to_others(dir->fd, ours);
     return LH_OK;
 }
 

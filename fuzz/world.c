@@ -368,6 +368,8 @@ static void carry_out(struct world *w, struct lh_effect *e)
             .data = lh_buf_take(&e->payload)};
         break;
     case LH_FX_PERSIST:
+        for (size_t i = 0; i < e->change_count; i++) /* what a real store could not take */
+            LH_ASSERT(e->changes[i].value == NULL || e->changes[i].key_size <= LH_KEY_BYTES_MAX);
         w->store_hangs = w->store_hangs || w->commit_count == OPS_MAX;
         if (w->store_hangs)
             break;

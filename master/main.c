@@ -243,6 +243,7 @@ static int serve(struct node *node)
          * is durable; the rest never was promised. */
         lh_log(LH_ERROR, COMPONENT, "the metadata store has not finished within %d s; leaving",
             STOP_SECONDS);
+        lh_log_flush();
         _exit(LH_SERVER_IO);
     }
     if (error != LH_OK)

@@ -16,6 +16,8 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
+static const char *const nobodys[] = {".", "..", "lost+found", NULL};
+
 static DIR *list(int fd)
 {
     int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -28,7 +30,6 @@ static DIR *list(int fd)
 
 bool lh_directory_has_stranger(int fd, const char *const *ours, char *name, size_t size)
 {
-    static const char *const nobodys[] = {".", "..", "lost+found", NULL};
     DIR *directory = list(fd);
     bool found = false;
 
@@ -54,7 +55,7 @@ static bool is_open_to_others(const struct stat *s)
     return (S_ISREG(s->st_mode) || S_ISDIR(s->st_mode)) && (s->st_mode & S_IRWXO) != 0;
 }
 
-void lh_directory_close_to_others(int fd)
+void lh_directory_close_to_others(int fd, const char *const *ours)
 {
     struct stat s;
 
@@ -65,7 +66,8 @@ void lh_directory_close_to_others(int fd)
     if (directory == NULL)
         return;
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+        if (!is_one_of(entry->d_name, nobodys) &&
+            (ours == NULL || is_one_of(entry->d_name, ours)) &&
             fstatat(fd, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 && is_open_to_others(&s))
             (void)fchmodat(fd, entry->d_name, s.st_mode & 07777 & ~(mode_t)S_IRWXO, 0);
     (void)closedir(directory);

@@ -20,6 +20,7 @@ LH_MUST_USE int lh_directory_lock(int fd);
 #define LH_DIRECTORY_MODE 0750
 #define LH_FILE_MODE      0640
 
-/* Takes from all others what they may do with the directory and with what is directly in it, as
- * older releases made it. What cannot be changed stays as it is. */
-void lh_directory_close_to_others(int fd);
+/* Takes from all others what they may do with the directory and with what is directly in it under
+ * one of these names (as above; NULL: any), as older releases made it. What cannot be changed stays
+ * as it is. */
+void lh_directory_close_to_others(int fd, const char *const *ours);

@@ -37,7 +37,7 @@ static int open_directory(const char *dir, bool *synced)
     int e = errno;
     close(parent);
     if (fd >= 0)
-        lh_directory_close_to_others(fd);
+        lh_directory_close_to_others(fd, NULL);
     errno = e;
     return fd;
 }

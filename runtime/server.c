@@ -14,6 +14,7 @@
 #include "runtime/notify.h"
 #include "runtime/signals.h"
 #include "runtime/sink.h"
+#include "runtime/upkeep.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,6 +25,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+/* When the core has stopped, or was given up: how long all else may take to end. */
+#define END_SECONDS 20u
 
 /* jemalloc reads this before main(). What a burst took goes back to the system some seconds later,
  * by a thread of jemalloc's, so also in a process that has become quiet. */
@@ -383,46 +387,22 @@ bool lh_server_is_live(char *why, size_t why_size)
     return lh_manager_is_live(why, why_size);
 }
 
-/* The number of the next signal; 0 when `most` has passed. */
-static int next_signal(struct lh_duration most)
+static int next_signal(void)
 {
     const sigset_t set = signals();
-    const struct timespec interval = {
-        .tv_sec = (time_t)(most.ns / 1000000000u),
-        .tv_nsec = (long)(most.ns % 1000000000u),
-    };
-    int number = sigtimedwait(&set, NULL, &interval);
+    int number;
 
-    return number > 0 ? number : 0;
-}
-
-static void tick(const struct lh_server *server, struct lh_manager *manager)
-{
-    char why[200] = "";
-
-    /* A core that hangs must not keep this thread from its signals. */
-    if (!lh_loop_goes_on(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
-        return;
-    server->update(server->arg);
-    bool ready = server->ready(server->arg, why, sizeof why);
-    lh_manager_status(manager, ready, why);
-}
-
-static void reload(const struct lh_server *server)
-{
-    lh_log(LH_INFO, server->component, "%s: reading the options again", strsignal(SIGHUP));
-    lh_manager_reloading();
-    server->reload(server->arg);
-    lh_manager_reloaded();
+    while ((number = sigwaitinfo(&set, NULL)) < 0)
+        ;
+    return number;
 }
 
 /* Until there is a reason to stop; false: the core has stopped. */
 static bool wait_for_reason(
-    const struct lh_server *server, struct lh_manager *manager, int *exit_code)
+    const struct lh_server *server, struct lh_upkeep *upkeep, int *exit_code)
 {
     for (;;) {
-        tick(server, manager);
-        int number = next_signal(lh_milliseconds(LH_SERVER_UPDATE_MS));
+        int number = next_signal();
         if (number == SIGINT || number == SIGTERM) {
             lh_log(LH_INFO, server->component, "%s: %s", strsignal(number), server->on_signal);
             *exit_code = LH_SERVER_DONE;
@@ -435,7 +415,7 @@ static bool wait_for_reason(
         if (number == SIGUSR1 && atomic_load(&core_stopped))
             break;
         if (number == SIGHUP)
-            reload(server);
+            lh_upkeep_reload(upkeep);
     }
     /* The loop tells us before it tells lh_loop_wait(). */
     int error = lh_loop_wait(server->loop, LH_DURATION_FOREVER);
@@ -459,8 +439,12 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
     };
     struct lh_hearing *hearing = lh_hearing_start(&config);
     struct lh_manager *manager = lh_manager_start(server->loop);
-    bool stop = wait_for_reason(server, manager, exit_code);
+    struct lh_upkeep *upkeep = lh_upkeep_start(server, manager);
+    bool stop = wait_for_reason(server, upkeep, exit_code);
 
+    lh_upkeep_end_within(
+        server->component, lh_duration_add(server->stop_timeout, lh_seconds(END_SECONDS)));
+    lh_upkeep_stop(upkeep);
     /* Where the core has stopped the loop is still there, so this may take the time of one try. */
     lh_hearing_stop(hearing);
     lh_manager_stop(manager);

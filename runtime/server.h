@@ -179,7 +179,8 @@ struct lh_server {
     struct lh_duration stop_timeout;
     const struct lh_server_options *options;
 
-    /* All called by lh_server_wait(); `arg` is theirs. */
+    /* All called while lh_server_wait() waits, by one other thread (runtime/upkeep.h): they may
+     * touch a disk. `arg` is theirs. */
     void (*update)(void *arg);                            /* about every LH_SERVER_UPDATE_MS */
     bool (*ready)(void *arg, char *why, size_t why_size); /* for the service manager */
     void (*reload)(void *arg); /* at SIGHUP: read the options again, and lh_server_refresh() */
@@ -206,6 +207,7 @@ void lh_server_on_stopped(void *arg, int error);
 LH_MUST_USE bool lh_server_wait(const struct lh_server *server, int *exit_code);
 
 /* Stops the loop and waits for that, at most for the stop timeout; a second signal ends the process
- * at once. Errors: LH_ERR_DEADLINE_EXCEEDED when the timeout passes first, the core is then still
- * at it; else what the core stopped with. Logs nothing: what is left undone is the server's own. */
+ * at once. Some seconds later the process ends with LH_SERVER_INTERNAL, whatever hangs. Errors:
+ * LH_ERR_DEADLINE_EXCEEDED when the timeout passes first, the core is then still at it; else what
+ * the core stopped with. Logs nothing: what is left undone is the server's own. */
 LH_MUST_USE int lh_server_stop(const struct lh_server *server);

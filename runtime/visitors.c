@@ -16,7 +16,7 @@
 struct lh_visitor {
     TAILQ_ENTRY(lh_visitor) link; /* in the order of `since` */
     int fd;
-    uint8_t address[16]; /* an IPv4 address as IPv6 maps it */
+    struct lh_visitor_address address; /* IPv4 as IPv6 maps it */
     uint64_t since_ns;
     bool asked, endless, cut;
 };
@@ -46,14 +46,23 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void address_of(uint8_t address[16], const struct sockaddr *of)
+struct lh_visitor_address lh_visitor_address(const struct sockaddr *of)
 {
+    struct lh_visitor_address address = {{0}};
+
     if (of != NULL && of->sa_family == AF_INET6) {
-        memcpy(address, &((const struct sockaddr_in6 *)(const void *)of)->sin6_addr, 16);
+        const struct in6_addr *a = &((const struct sockaddr_in6 *)(const void *)of)->sin6_addr;
+        memcpy(address.bytes, a, IN6_IS_ADDR_V4MAPPED(a) ? 16 : 8);
     } else if (of != NULL && of->sa_family == AF_INET) {
-        address[10] = address[11] = 0xff;
-        memcpy(address + 12, &((const struct sockaddr_in *)(const void *)of)->sin_addr, 4);
+        address.bytes[10] = address.bytes[11] = 0xff;
+        memcpy(address.bytes + 12, &((const struct sockaddr_in *)(const void *)of)->sin_addr, 4);
     }
+    return address;
+}
+
+static bool is_same(const struct lh_visitor_address *a, const struct lh_visitor_address *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
 /* ---- With the lock. */
@@ -74,25 +83,25 @@ static void begin_request(struct lh_visitors *vs, struct lh_visitor *v)
     TAILQ_INSERT_TAIL(&vs->all, v, link);
 }
 
-static unsigned count_of(const struct lh_visitors *vs, const uint8_t address[16])
+static unsigned count_of(const struct lh_visitors *vs, const struct lh_visitor_address *address)
 {
     const struct lh_visitor *v;
     unsigned count = 0;
 
     TAILQ_FOREACH(v, &vs->all, link)
-        count += !v->cut && memcmp(v->address, address, sizeof v->address) == 0;
+        count += !v->cut && is_same(&v->address, address);
     return count;
 }
 
 /* Makes a place for `newest`, which is the last one. `address`: among those of that one; NULL: of
  * all. */
-static void make_place(struct lh_visitors *vs, struct lh_visitor *newest, const uint8_t *address)
+static void make_place(
+    struct lh_visitors *vs, struct lh_visitor *newest, const struct lh_visitor_address *address)
 {
     struct lh_visitor *v;
 
     TAILQ_FOREACH(v, &vs->all, link)
-        if (!v->cut && !v->asked &&
-            (address == NULL || memcmp(v->address, address, sizeof v->address) == 0))
+        if (!v->cut && !v->asked && (address == NULL || is_same(&v->address, address)))
             break;
     cut(vs, v != NULL ? v : newest);
 }
@@ -174,14 +183,14 @@ struct lh_visitor *lh_visitor_enter(struct lh_visitors *vs, int fd, const struct
     struct lh_visitor *v = lh_alloc(sizeof *v);
 
     v->fd = fd;
-    address_of(v->address, address);
+    v->address = lh_visitor_address(address);
     (void)pthread_mutex_lock(&vs->lock);
     if (TAILQ_EMPTY(&vs->all))
         (void)pthread_cond_signal(&vs->changed);
     begin_request(vs, v);
     vs->count++;
-    if (count_of(vs, v->address) > vs->config.address_max)
-        make_place(vs, v, v->address);
+    if (count_of(vs, &v->address) > vs->config.address_max)
+        make_place(vs, v, &v->address);
     else if (vs->count > vs->config.max)
         make_place(vs, v, NULL);
     (void)pthread_mutex_unlock(&vs->lock);

@@ -13,10 +13,17 @@
 #include "base/time.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct lh_visitors;
 struct lh_visitor;
+
+/* Whose connections are counted together: an IPv4 address, or an IPv6 network of 64 bits. */
+struct lh_visitor_address {
+    uint8_t bytes[16];
+};
+struct lh_visitor_address lh_visitor_address(const struct sockaddr *address);
 
 struct lh_visitors_config {
     unsigned max, address_max;  /* connections at once, and of one address */

@@ -5,6 +5,7 @@
 #include "master/page/page.h"
 #include "master/page/uri.h"
 #include "runtime/questions.h"
+#include "runtime/visitors.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -37,8 +38,8 @@ struct lh_visit {
 
     /* Of a viewer, which follows /api/live. */
     bool views, suspended;
-    bool cut;               /* its connection was ended from here */
-    uint8_t address[16];    /* whose it is; an IPv4 address begins it */
+    bool cut; /* its connection was ended from here */
+    struct lh_visitor_address address;
     uint64_t sent_ns;       /* when it was sent something that it had not been sent before */
     struct lh_frame *frame; /* that it is being sent; NULL: it waits for the next one */
     size_t sent;

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -108,7 +107,7 @@ static uint64_t behind_ns(const struct lh_visit *v, uint64_t at)
 
 static bool shares_address(const struct lh_visit *a, const struct lh_visit *b)
 {
-    return memcmp(a->address, b->address, sizeof a->address) == 0;
+    return memcmp(&a->address, &b->address, sizeof a->address) == 0;
 }
 
 static size_t count_beside(const struct lh_visit *v)
@@ -150,10 +149,7 @@ static void know(struct lh_visit *v)
     int size = SEND_BYTES;
 
     (void)setsockopt(socket_of(v), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    if (from != NULL && from->sa_family == AF_INET6)
-        memcpy(v->address, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
-    else if (from != NULL && from->sa_family == AF_INET)
-        memcpy(v->address, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    v->address = lh_visitor_address(from);
 }
 
 /* The next bytes for a viewer. It always gets the newest frame when it is done with one: whoever

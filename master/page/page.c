@@ -120,10 +120,13 @@ static bool serve(void *arg, void *visit, int *result)
         *result = serve_asset(v, asset);
     else if (strcmp(v->uri.path, "/api/live") == 0)
         *result = lh_page_view(v);
-    else if (lh_page_is_call(v->uri.path))
-        *result = lh_page_call(v);
-    else
+    else if (!lh_page_is_call(v->uri.path))
         return false;
+    else if (v->state == LH_VISIT_NEW && !v->page->config.goes_on(v->page->config.arg))
+        *result = lh_page_refuse(v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_UNAVAILABLE,
+            "the core is busy with one step, or hangs in it");
+    else
+        *result = lh_page_call(v);
     return true;
 }
 

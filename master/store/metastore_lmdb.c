@@ -324,10 +324,11 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
     s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->directory < 0)
         return refuse_errno(s, "open the directory", why, why_size);
-    static const char *const ours[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
+    static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
+    static const char *const ours[] = {"LOCK", "FORMAT", "data.mdb", "lock.mdb", NULL};
     char stranger[256];
     if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
-        lh_directory_has_stranger(s->directory, ours, stranger, sizeof stranger)) {
+        lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
         snprintf(why, why_size,
             "%s holds '%s', which is not a master's (it has no file FORMAT): give this master a "
             "directory of its own",
@@ -345,7 +346,7 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
             return refuse_errno(s, "lock the file LOCK", why, why_size);
         return in_use(s, why, why_size);
     }
-    lh_directory_close_to_others(s->directory);
+    lh_directory_close_to_others(s->directory, ours);
     return LH_OK;
 }
 

@@ -100,6 +100,8 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
     struct store *s = &node->store;
     struct commit *c = lh_alloc(sizeof *c);
 
+    for (size_t i = 0; i < e->change_count; i++) /* what a real store could not take */
+        LH_ASSERT(e->changes[i].value == NULL || e->changes[i].key_size <= LH_KEY_BYTES_MAX);
     *c = (struct commit){.ticket = e->ticket, .changes = e->changes, .count = e->change_count};
     e->changes = NULL;
     e->change_count = 0;

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Each limit that the documents name, at its edge and one beyond it, on each kind of store: what is
 within is there after a restart and after a move to another kind of store; what is beyond is refused
-with an error that says so, and ends nobody."""
+with an error that says so, and ends nobody. (Of more things than a test can make, core tests try
+smaller bounds: sessions and their locks, values, replicas, calls that wait.)"""
 
 import collections
 import contextlib
@@ -20,7 +21,8 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 # `try_it(test, size)` returns (error's name or "", what was said). `at`: the largest or smallest
 # size that is taken; `beyond`: the next one, and `error`. `look(test, size)`: it is there.
-Limit = collections.namedtuple("Limit", "what try_it at beyond error look")
+# `named`: what is said names the limit.
+Limit = collections.namedtuple("Limit", "what try_it at beyond error look named", defaults=(True,))
 
 
 def text_of(size):
@@ -38,13 +40,34 @@ def value_of(test, name):
     return reply.value.value if not reply.error else None
 
 
-def policy(test, prefix, **fields):
+def policy(test, prefix, remove=False, **fields):
     return test.said(test.channel.leases(
-        "SetPolicy", policy={"prefix": prefix, "no_lease": True}, **fields))
+        "SetPolicy", policy={"prefix": prefix, "no_lease": True, **fields}, remove=remove))
 
 
 def has_policy(test, prefix):
     return any(p.prefix == prefix for p in test.channel.leases("ListPolicies").policies)
+
+
+def policies(test, count):
+    """So many of them, the numbered ones last."""
+    there = {p.prefix for p in test.channel.leases("ListPolicies").policies}
+    said = ("", "")
+    for i in range(count - len(there)):
+        if not said[0]:
+            said = policy(test, f"/edges/policies/{len(there)}/{i}")
+    return said
+
+
+def sent(test, size):
+    """A request of so many bytes, which is answered, be it with a refusal."""
+    request = test.schema.StatRequest(path="/" + "x" * (size - 5))
+    test.assertEqual(request.ByteSize(), size)
+    try:
+        reply = test.channel.call("Master", "Stat", request)
+        return ("", "") if reply.error else test.said(reply)
+    except grpc.RpcError as error:
+        return error.code().name, error.details()
 
 
 def lock(test, name, **fields):
@@ -127,15 +150,22 @@ LIMITS = [
           "TOO_LARGE", None),
     Limit("a name under which nothing is, deleted",
           lambda t, n: t.said(t.channel.leases("Change", name=text_of(n), remove=True)),
-          None, 1024, "NOT_FOUND", None),
+          None, 1024, "NOT_FOUND", None, False),
     Limit("the prefix of a policy", lambda t, n: policy(t, text_of(n)), 510, 511, "TOO_LARGE",
           lambda t, n: has_policy(t, text_of(n))),
     Limit("the prefix of a policy, any", lambda t, n: policy(t, text_of(n - 1) + "/"), None, 1024,
           "TOO_LARGE", None),
     Limit("a prefix without a policy, whose policy is removed",
-          lambda t, n: policy(t, text_of(n), remove=True), None, 1024, "NOT_FOUND", None),
+          lambda t, n: policy(t, text_of(n), remove=True), None, 1024, "NOT_FOUND", None, False),
     Limit("a value", lambda t, n: put(t, f"/edges/value{n}", b"b" * n), 65536, 65537, "TOO_LARGE",
           lambda t, n: value_of(t, f"/edges/value{n}") == b"b" * n),
+    Limit("the share of a policy", lambda t, n: policy(t, "/edges/share", share_percent=n),
+          1000, 1001, "INVALID_ARGUMENT", None),
+    Limit("the term of a policy", lambda t, n: policy(t, "/edges/term", term_max_ms=n),
+          24 * 3600000, 24 * 3600000 + 1, "INVALID_ARGUMENT", None),
+    Limit("policies", policies, 1000, 1001, "NO_MEMORY",
+          lambda t, n: len(t.channel.leases("ListPolicies").policies) >= n, False),
+    Limit("a request", sent, 72 * KIB, 72 * KIB + 1, "INVALID_ARGUMENT", None, False),
     Limit("the name of a lock", lambda t, n: lock(t, text_of(n)), 1024, 1025, "TOO_LARGE", None),
     Limit("what a lock says of its holder", lambda t, n: lock(t, "/edges/info", info=b"i" * n),
           256, 257, "TOO_LARGE", None),
@@ -232,7 +262,7 @@ class EdgesTest(ClusterTest):
                     self.assertEqual(limit.try_it(self, limit.at)[0], "", limit.try_it)
                 error, text = limit.try_it(self, limit.beyond)
                 self.assertEqual(error, limit.error, text)
-                if error != "NOT_FOUND":
+                if limit.named:
                     self.assertRegex(text, r"\d", "names no limit")
                 self.assertIsNone(master.process.poll(), "the master ended")
         self.assertEqual(master.process.pid, number)

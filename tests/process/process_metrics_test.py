@@ -10,6 +10,7 @@ import signal
 import etcd
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, Cluster, ClusterTest, free_port, wait_for
+from process_threads import stopped_thread, timer_thread
 
 PATH = "/metrics/log"
 RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(500))
@@ -306,6 +307,21 @@ class MetricsTest(ClusterTest):
             self.get(server, "/healthz", timeout=1)
         server.signal(signal.SIGCONT)
         self.assertEqual(self.get(server, "/healthz")[0], 200)
+
+    def test_a_loop_that_stands_still_is_not_live(self):
+        """One thread of it is stopped, that of the event loop's timer; the process runs."""
+        self.start(**CALM)
+        for node in (self.cluster.master, self.cluster.servers["cs1"]):
+            self.assertEqual(self.get(node, "/healthz")[0], 200)
+            with stopped_thread(timer_thread(node.process.pid)) as stopped:
+                if not stopped:
+                    self.skipTest("threads cannot be traced here")
+                wait_for("it to be found",
+                         lambda n=node: self.get(n, "/healthz")[0] == 503, interval=0.5)
+                self.assertIn("stood still for", self.get(node, "/healthz")[2])
+                # The thread may have the core's lock.
+                self.assertIn(self.get(node, "/metrics")[0], (200, 503))
+            wait_for("it to be live again", lambda n=node: self.get(n, "/healthz")[0] == 200)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import urllib.request
 
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, wait_for
+from process_threads import has_ended, stopped_thread, timer_thread
 
 PATH = "/sinks/log"
 
@@ -215,6 +216,21 @@ class SinksTest(ClusterTest):
                  lambda: status(self.cluster.master.metrics, "/readyz") == 200)
 
 
+class HangsTest(ClusterTest):
+
+    def test_a_server_ends_though_something_hangs(self):
+        self.start_cluster(server_flags=("--stop-timeout=1s",))
+        server = self.cluster.servers["cs1"]
+        thread = timer_thread(server.process.pid)
+        with stopped_thread(thread) as stopped:
+            if not stopped:
+                self.skipTest("threads cannot be traced here")
+            server.signal(signal.SIGTERM)
+            wait_for("it to end", lambda: has_ended(thread), interval=0.5)
+        self.assertEqual(server.process.wait(PATIENCE_S), 70)
+        self.assertIn("something has not ended within 21 s", server.log_text())
+
+
 class OutputTest(ClusterTest):
 
     def test_a_command_ends_with_the_reader_of_its_output(self):
@@ -233,4 +249,4 @@ class OutputTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=["HangsTest.test_a_server_ends_though_something_hangs"])

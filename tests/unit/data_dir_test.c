@@ -138,10 +138,13 @@ static void what_is_in_it_is_not_for_everybody(void **state)
     assert_int_equal(mkdir(file, 0755), 0);
     (void)snprintf(file, sizeof file, "%s/lost+found", path);
     assert_int_equal(symlink("/", file), 0);
+    write_file("somebody's", "note");
+    mode_t others = mode_of("somebody's");
     lh_data_dir_close(open_ok("cs1"));
     assert_int_equal(mode_of(""), 0750);
     assert_int_equal(mode_of("IDENTITY"), 0640);
     assert_int_equal(mode_of("chunks"), 0750);
+    assert_int_equal(mode_of("somebody's"), others);
     (void)umask(before);
 }
 
