@@ -67,7 +67,7 @@ static const struct need needs[LH_METHOD_COUNT] = {
     NEEDS(REMOVE,        WRITE, .names = {"path"}, .file = "file"),
     NEEDS(RESTORE,       WRITE, .names = {"path", "to"}, .file = "file"),
     NEEDS(LOCATE,        READ,  .names = {"path"}, .file = "file"),
-    NEEDS(OPEN_TAIL,     WRITE, .names = {"path"}, .file = "file",
+    NEEDS(OPEN_TAIL,     WRITE, .names = {"path", "lock_name"}, .file = "file",
                                 .field = "reads", .other = LH_RIGHT_READ),
     NEEDS(LIST_LEASES,   READ,  .everything = true),
     NEEDS(LIST_SERVERS,  LOOK,),
@@ -186,6 +186,17 @@ static int refuse_path(const struct lh_party *party, const char *path, bool belo
     return LH_ERR_PERMISSION;
 }
 
+/* Whoever names a number is not told whose it is. */
+static int refuse_number(
+    const struct lh_party *party, const char *what, uint64_t number, char *text)
+{
+    snprintf(text, LH_ACCESS_TEXT_MAX,
+        "%.256s does not reach %s %" PRIu64
+        ": none of its prefixes in the table of roles covers its path",
+        party->identity, what, number);
+    return LH_ERR_PERMISSION;
+}
+
 static int decide(const struct lh_party *party, enum lh_right right, const char *path, bool below,
     const char *what, char *text)
 {
@@ -234,17 +245,24 @@ static bool is_set(const ProtobufCMessage *request, const char *name)
     return set != 0;
 }
 
-/* The file or chunk that the request names by number. NULL: none; or there is no such one, and
- * whoever carries the call out says so. `*named`: the number goes before the first name. */
-static const char *numbered(const struct need *need, const ProtobufCMessage *request,
-    const struct lh_access_paths *paths, bool *named)
+/* Decides of the file or chunk that the request names by number, and of the role. If there is no
+ * such one, whoever carries the call out says so. `*named`: the number goes before the first
+ * name. */
+static int decide_number(const struct lh_party *party, const struct need *need, enum lh_right right,
+    const ProtobufCMessage *request, const struct lh_access_paths *paths, const char *what,
+    bool *named, char *text)
 {
     uint64_t file = number_of(request, need->file), chunk = number_of(request, need->chunk);
+    const char *path = NULL;
 
     *named = file != 0 || chunk != 0;
-    if (!*named || paths == NULL)
-        return NULL;
-    return file != 0 ? paths->of_file(paths->core, file) : paths->of_chunk(paths->core, chunk);
+    if (!lh_party_may(party, right))
+        return refuse_role(party, right, what, text);
+    if (*named && paths != NULL)
+        path = file != 0 ? paths->of_file(paths->core, file) : paths->of_chunk(paths->core, chunk);
+    if (path == NULL || lh_party_reaches(party, path, false))
+        return LH_OK;
+    return refuse_number(party, file != 0 ? "file" : "chunk", file != 0 ? file : chunk, text);
 }
 
 static int decide_names(const struct lh_party *party, const struct need *need, enum lh_right right,
@@ -252,8 +270,7 @@ static int decide_names(const struct lh_party *party, const struct need *need, e
     char *text)
 {
     bool named;
-    const char *path = numbered(need, request, paths, &named);
-    int error = decide(party, right, path, false, what, text);
+    int error = decide_number(party, need, right, request, paths, what, &named, text);
 
     for (size_t i = named; i < NAMES && error == LH_OK; i++) {
         const char *name = text_of(request, need->names[i]);
@@ -297,6 +314,22 @@ int lh_access_name(const struct lh_access *access, const char *identity, enum lh
         return LH_OK;
     lh_access_party(access, identity, &party);
     return decide(&party, right, name, below, name, text);
+}
+
+bool lh_access_concerns(const struct lh_access *access, const char *identity, const char *prefix)
+{
+    struct lh_party party;
+
+    if (identity == NULL || identity[0] == 0)
+        return true;
+    lh_access_party(access, identity, &party);
+    if (lh_party_reaches(&party, prefix, true))
+        return true;
+    for (size_t i = 0; i < party.line->scope_count; i++) {
+        if (strncmp(party.line->scope[i], prefix, strlen(prefix)) == 0)
+            return true;
+    }
+    return false;
 }
 
 int lh_access_server(

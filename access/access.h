@@ -83,6 +83,9 @@ int lh_access_call(const struct lh_access *access, const char *identity, enum lh
 /* May it do that to the name, or with `below` to all names that begin with it? */
 int lh_access_name(const struct lh_access *access, const char *identity, enum lh_right right,
     const char *name, bool below, char *text);
+/* Does a rule for all names with that prefix concern whoever has this identity: does it reach one
+ * of them? */
+bool lh_access_concerns(const struct lh_access *access, const char *identity, const char *prefix);
 /* A chunkserver says its own name alone. */
 int lh_access_server(
     const struct lh_access *access, const char *identity, const char *server_id, char *text);

@@ -258,6 +258,9 @@ static DIR *open_chunks(const struct lh_data_dir *dir)
 
 /* A directory without IDENTITY may be new, or one whose IDENTITY was lost. In the latter its
  * incarnations would start again from 1 and old ones come back to life: it is refused. */
+/* With which the disk is probed: not a replica's. */
+#define PROBE_NAME "0000000000000000.chunk"
+
 static bool has_chunks(const struct lh_data_dir *dir)
 {
     DIR *chunks = open_chunks(dir);
@@ -265,7 +268,7 @@ static bool has_chunks(const struct lh_data_dir *dir)
     if (chunks == NULL)
         return errno != ENOENT;
     for (const struct dirent *entry; !any && (entry = readdir(chunks)) != NULL;)
-        any = entry->d_name[0] != '.';
+        any = entry->d_name[0] != '.' && strcmp(entry->d_name, PROBE_NAME) != 0;
     (void)closedir(chunks);
     return any;
 }
@@ -311,7 +314,9 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
     return LH_OK;
 }
 
-static int identify(struct lh_data_dir *dir, const char *server_id, char *why, size_t why_size)
+/* `name`: NULL if it has been given none. */
+static int identify(
+    struct lh_data_dir *dir, const char *server_id, const char *name, char *why, size_t why_size)
 {
     struct lh_identity identity = {0};
     int error = load(dir, &identity, why, why_size);
@@ -327,11 +332,12 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             return fail_errno("draw a random server id for", dir->path, why, why_size);
         (void)snprintf(identity.server_id, sizeof identity.server_id, "cs-%016" PRIx64, random);
-        if (server_id != NULL)
-            (void)snprintf(identity.server_id, sizeof identity.server_id, "%s", server_id);
     } else if (error != LH_OK) {
         return error;
     }
+    /* A name that no master has accepted is nobody's. */
+    if (name != NULL && identity.cluster_id[0] == '\0' && !has_chunks(dir))
+        (void)snprintf(identity.server_id, sizeof identity.server_id, "%s", name);
     if (server_id != NULL && strcmp(identity.server_id, server_id) != 0)
         return lh_why(LH_ERR_WRONG_IDENTITY, why, why_size,
             "the data directory %s belongs to server %s, not to %s; check --data-dir and "
@@ -347,9 +353,13 @@ static int identify(struct lh_data_dir *dir, const char *server_id, char *why, s
     return stored && error != LH_ERR_SHORTAGE ? LH_OK : error;
 }
 
-int lh_data_dir_open(
-    const char *path, const char *server_id, struct lh_data_dir **out, char *why, size_t why_size)
+int lh_data_dir_open(const char *path, const char *server_id, const char *certified,
+    struct lh_data_dir **out, char *why, size_t why_size)
 {
+    const char *name = server_id != NULL                            ? server_id
+                       : certified != NULL && text_is_id(certified) ? certified
+                                                                    : NULL;
+
     if (server_id != NULL && !text_is_id(server_id))
         return lh_why(LH_ERR_INVALID_ARGUMENT, why, why_size,
             "'%s' is no server id: 1 to %u letters, digits, '.', '_' or '-'", server_id,
@@ -360,7 +370,7 @@ int lh_data_dir_open(
     dir->fd = dir->lock_fd = dir->identity_fd = dir->spare_fd = -1;
     int error = open_locked(dir, why, why_size);
     if (error == LH_OK)
-        error = identify(dir, server_id, why, why_size);
+        error = identify(dir, server_id, name, why, why_size);
     if (error == LH_OK && !dir->unwritten)
         why[0] = '\0';
     if (error != LH_OK) {

@@ -44,18 +44,19 @@ LH_MUST_USE int lh_identity_parse(
 size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t size);
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
- * the operator gave this server, or NULL: the directory's own, and a random one for a new
- * directory. On failure `why` gets a sentence that names the directory and what to do, and nothing
- * changed. A directory that has an identity is opened also if it cannot be written: then `why` says
- * why not (it is empty otherwise), the incarnation is that of the process before, and
- * lh_data_dir_unwritten().
+ * the operator gave this server, or NULL: the directory's own. Until a cluster has taken it in
+ * (lh_data_dir_join()) it has none: then it is given `server_id`, or else `certified`, the name in
+ * the server's certificate, or else (NULL) a random one.
+ * On failure `why` gets a sentence that names the directory and what to do, and nothing changed. A
+ * directory that has an identity is opened also if it cannot be written: then `why` says why not (it
+ * is empty otherwise), the incarnation is that of the process before, and lh_data_dir_unwritten().
  *   IN_USE            another process holds the directory
  *   WRONG_IDENTITY    the directory belongs to another server than `server_id`
  *   WRONG_FORMAT      written by a newer release, or not a chunkserver's directory
  *   INVALID_ARGUMENT  `server_id` is not 1 to 64 letters, digits, '.', '_' or '-'
  *   others            what lh_error_from_errno() says of the call that failed */
-LH_MUST_USE int lh_data_dir_open(
-    const char *path, const char *server_id, struct lh_data_dir **dir, char *why, size_t why_size);
+LH_MUST_USE int lh_data_dir_open(const char *path, const char *server_id, const char *certified,
+    struct lh_data_dir **dir, char *why, size_t why_size);
 
 /* Never changes but through the functions below. */
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);

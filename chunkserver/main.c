@@ -346,11 +346,24 @@ static int run(struct node *node)
     return code;
 }
 
+/* The name in this server's certificate, or in its line of the table of roles; NULL: none. */
+static const char *certified_name(
+    const struct lh_server_options *o, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    struct lh_party party;
+
+    if (o->tls.files.cert_file == NULL || !lh_tls_owner(o->tls.files.cert_file, identity))
+        return NULL;
+    lh_access_party(o->access, identity, &party);
+    return party.role == LH_ROLE_CHUNKSERVER ? party.name : NULL;
+}
+
 static int open_and_run(struct lh_chunkserver_options *o, int argc, char **argv)
 {
     struct node node = {.options = o, .argc = argc, .argv = argv};
-    char why[512];
-    int error = lh_data_dir_open(o->data_dir, o->server_id, &node.dir, why, sizeof why);
+    char why[512], identity[LH_LINK_IDENTITY_MAX + 1];
+    int error = lh_data_dir_open(o->data_dir, o->server_id, certified_name(&o->server, identity),
+        &node.dir, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
     if (lh_data_dir_unwritten(node.dir))

@@ -145,8 +145,11 @@ static void on_message(struct lh_master *m, struct lh_input *in)
         lh_m_stream_message(m, in->link, in->message);
     else if (in->method == LH_METHOD_WATCH)
         lh_m_watch_message(m, in->link, in->message);
-    else
+    else {
+        m->caller = in->identity;
         unary(m, in->link, in->method, in->message);
+        m->caller = NULL;
+    }
 }
 
 static void on_link_closed(struct lh_master *m, struct lh_input *in)

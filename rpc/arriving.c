@@ -121,27 +121,91 @@ static void take_frames(
         lh_peer_sent(c->peer, c->frames.begun - before, rate, now);
 }
 
+static uint64_t fruitless(const struct lh_connection *c)
+{
+    return atomic_load_explicit(&c->fruitless, memory_order_relaxed);
+}
+
+/* The connection with most of it of the peer with most of it, or `c`. */
+static struct lh_connection *most_fruitless(struct lh_connection *c)
+{
+    uint64_t most = 0;
+    struct lh_peer *peer, *next;
+    struct lh_connection *one, *found = c;
+
+    HASH_ITER(hh, table.peers.all, peer, next) {
+        struct lh_connection *largest = NULL;
+        uint64_t sum = 0;
+        DL_FOREACH(peer->connections, one) {
+            if (one->cut)
+                continue;
+            sum += fruitless(one);
+            if (largest == NULL || fruitless(one) > fruitless(largest))
+                largest = one;
+        }
+        if (sum > most) {
+            most = sum;
+            found = largest;
+        }
+    }
+    return found;
+}
+
+static void cut_fruitless(struct lh_connection *c)
+{
+    table.figures.cut_fruitless++;
+    lh_connections_bear(c);
+    lh_connections_cut(c);
+    lh_connections_say("much was sent, and nothing came of it", c->peer);
+}
+
+/* False: that connection was cut. */
+static bool bears(struct lh_connection *c, size_t size)
+{
+    uint64_t max = table.config.fruitless_max;
+
+    if (max == 0 || c->peer == NULL || c->cut)
+        return true;
+    uint64_t own = atomic_fetch_add_explicit(&c->fruitless, size, memory_order_relaxed) + size;
+    uint64_t all = atomic_fetch_add_explicit(&table.fruitless, size, memory_order_relaxed) + size;
+    bool too_much = own > max || c->frames.block_too_long;
+    if (!too_much && all / 32 <= max)
+        return true;
+    struct lh_connection *victim = too_much ? c : most_fruitless(c);
+    if (!lh_connections_alive(victim)) {
+        lh_connections_forget(victim);
+        return true;
+    }
+    cut_fruitless(victim);
+    return victim != c;
+}
+
+/* False: it was cut for the calls that it has cancelled. */
+static bool ends_calls(struct lh_connection *c)
+{
+    unsigned max = table.config.cancels_max;
+
+    if (max == 0 || c->frames.begun <= max || c->frames.cancelled <= max ||
+        !lh_connections_alive(c))
+        return true;
+    table.figures.cut_cancelling++;
+    lh_connections_cut(c);
+    lh_connections_say("calls that are opened only to be cancelled", c->peer);
+    return false;
+}
+
 bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size)
 {
-    bool go_on = true;
-
     pthread_mutex_lock(&table.lock);
-    unsigned max = table.config.cancels_max;
     struct lh_connection *c = of_fd(fd);
     if (c != NULL && c->peer != table.recent) {
         table.recent = c->peer;
         table.mixed_ns = lh_connections_now_ns();
     }
-    if (c != NULL && !c->frames.opaque) {
+    bool seen = c != NULL && !c->frames.opaque;
+    if (seen)
         take_frames(c, parts, part_count, size);
-        if (max != 0 && c->frames.begun > max && c->frames.cancelled > max &&
-            lh_connections_alive(c)) {
-            table.figures.cut_cancelling++;
-            lh_connections_cut(c);
-            lh_connections_say("calls that are opened only to be cancelled", c->peer);
-            go_on = false;
-        }
-    }
+    bool go_on = c == NULL || ((!seen || ends_calls(c)) && bears(c, size));
     pthread_mutex_unlock(&table.lock);
     return go_on;
 }

@@ -41,9 +41,10 @@ void lh_connections_say(const char *what, const struct lh_peer *peer)
         lh_peer_print(peer, name);
     (void)snprintf(text, sizeof text,
         "%s%s%s: %u of at most %u connections; so far %" PRIu64 " idle ones closed, %" PRIu64
-        " new ones turned away, %" PRIu64 " cut for cancelling calls without end",
+        " new ones turned away, %" PRIu64 " cut for cancelling calls without end, %" PRIu64
+        " for sending what nothing came of",
         what, peer != NULL ? " from " : "", name, table.open, table.config.max, f->cut_idle,
-        f->refused, f->cut_cancelling);
+        f->refused, f->cut_cancelling, f->cut_fruitless);
     table.config.log(LH_WARN, text);
 }
 
@@ -62,8 +63,16 @@ void lh_connections_set_paced(struct lh_connection *c, bool paced)
     c->paced = paced;
 }
 
+void lh_connections_bear(struct lh_connection *c)
+{
+    uint64_t bytes = atomic_exchange_explicit(&c->fruitless, 0, memory_order_relaxed);
+
+    atomic_fetch_sub_explicit(&table.fruitless, bytes, memory_order_relaxed);
+}
+
 void lh_connections_forget(struct lh_connection *c)
 {
+    lh_connections_bear(c);
     if (c->named) {
         HASH_DEL(table.by_end, c);
         DL_DELETE(c->peer->connections, c);
@@ -371,6 +380,7 @@ struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
     pthread_mutex_lock(&table.lock);
     HASH_FIND(hh, table.by_end, &key, sizeof key, c);
     if (c != NULL) {
+        lh_connections_bear(c);
         c->calls++;
         c->used = lh_connections_now_ns();
         if (c->peer != NULL)
@@ -393,6 +403,12 @@ void lh_connections_call_ended(struct lh_connection *c)
     if (!c->listed && c->calls == 0)
         dispose(c);
     pthread_mutex_unlock(&table.lock);
+}
+
+void lh_connections_heard(struct lh_connection *c)
+{
+    if (c != NULL)
+        lh_connections_bear(c);
 }
 
 unsigned lh_connections_peer_calls(const struct lh_connection *c)

@@ -37,6 +37,12 @@ struct lh_connections_config {
     /* Calls that one peer may begin a second while there are others; 0: any number. Beyond it
      * nothing more is read from it for some milliseconds. */
     unsigned peer_calls_rate;
+    /* Bytes that a connection may have sent since a call of it was opened, or a message of it was
+     * there in whole: what gRPC may keep of it, and nobody else knows of. Beyond it the connection
+     * is cut. All together may have 32 times as much; beyond that the one that has most is cut, of
+     * the peer that has most. More than flow control lets in of streams that are not read. 0: any
+     * number. */
+    uint64_t fruitless_max;
     /* A line for the operator; at most a few each ten seconds. */
     void (*log)(enum lh_level level, const char *text);
 };
@@ -46,7 +52,7 @@ struct lh_connections_figures {
     uint64_t accepted, refused; /* refused: too many, or no descriptors */
     uint64_t refused_peer;      /* of these, for what one peer has */
     uint64_t gone;              /* broken by their peers before they were accepted */
-    uint64_t cut_idle, cut_cancelling;
+    uint64_t cut_idle, cut_cancelling, cut_fruitless;
     uint64_t paced; /* times that a connection was not read from for a moment */
 };
 
@@ -74,9 +80,12 @@ void lh_connections_watched(int set, int fd, const struct epoll_event *event);
 size_t lh_connections_may_receive(int fd);
 
 /* What was read from a descriptor: `size` bytes in `parts`. It is looked at as HTTP/2, if that is
- * how the connection began, for calls that are opened and cancelled: who does nothing else keeps
- * gRPC from everything else, and takes some ten KiB of memory with each until gRPC comes to it.
- * False: there were too many, and the connection was cut; the reader sees its end. */
+ * how the connection began, for
+ *   - calls that are opened and cancelled: who does nothing else keeps gRPC from everything else,
+ *     and takes some ten KiB of memory with each until gRPC comes to it;
+ *   - headers that do not end, of which gRPC keeps all.
+ * What is not seen, since it is encrypted, is counted until something comes of it (fruitless_max).
+ * False: there was too much, and the connection was cut; the reader sees its end. */
 bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size);
 
 /* A call from `peer`, as grpc_call_get_peer() prints it, begins. NULL: that connection is not
@@ -84,6 +93,9 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
  * worth serving. */
 struct lh_connection *lh_connections_call(const char *peer, bool *cut);
 void lh_connections_call_ended(struct lh_connection *connection);
+
+/* A message of one of its calls was there in whole. NULL is allowed. */
+void lh_connections_heard(struct lh_connection *connection);
 
 /* Of all connections with the peer of that one, between lh_connections_call() and _call_ended().
  * NULL, of which nothing is known, has nothing. */

@@ -467,6 +467,8 @@ static void read_done(struct tag *tag, bool success)
         half_closed = early && !link->unary_request && link->handler->half_closed != NULL;
     }
     link->got_message = link->got_message || received != NULL;
+    if (link->served && received != NULL)
+        lh_connections_heard(link->connection);
     if (report || refused || half_closed)
         link->callbacks++;
     link->reported = link->reported || refused;

@@ -163,10 +163,10 @@ static bool name_of(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
     return known;
 }
 
-bool lh_rpc_identity_of_pem(const char *pem, char identity[LH_LINK_IDENTITY_MAX + 1])
+/* Takes over `from`; NULL is allowed. */
+static bool name_of_first(BIO *from, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
-    BIO *from = BIO_new_mem_buf(pem, -1);
-    X509 *leaf = PEM_read_bio_X509(from, NULL, NULL, NULL);
+    X509 *leaf = from == NULL ? NULL : PEM_read_bio_X509(from, NULL, NULL, NULL);
     bool known =
         leaf == NULL ? refuse(identity, "the certificate cannot be read") : name_of(leaf, identity);
 
@@ -174,6 +174,16 @@ bool lh_rpc_identity_of_pem(const char *pem, char identity[LH_LINK_IDENTITY_MAX 
     BIO_free(from);
     ERR_clear_error();
     return known;
+}
+
+bool lh_rpc_identity_of_pem(const char *pem, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    return name_of_first(BIO_new_mem_buf(pem, -1), identity);
+}
+
+bool lh_tls_owner(const char *cert_file, char identity[LH_LINK_IDENTITY_MAX + 1])
+{
+    return name_of_first(BIO_new_file(cert_file, "r"), identity);
 }
 
 bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t count,

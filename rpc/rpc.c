@@ -10,6 +10,7 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,14 +69,18 @@ static void serve(struct lh_rpc *rpc, const struct served_call *call, enum lh_me
     lh_rpc_link_leave(link);
 }
 
+/* The status goes out with the stream's end, and the call is gone: with batches of its own each
+ * would keep some ten KiB until its events have been waited for, one after the other, and a flood
+ * of them left most of a GiB. */
 static void refuse(struct lh_rpc *rpc, const struct served_call *call, int error, const char *text)
 {
-    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL);
+    char message[512];
 
-    lh_rpc_link_close(link, error, text);
-    lh_rpc_link_await_end(link);
-    lh_rpc_link_flush(link);
-    lh_rpc_link_unref(link);
+    (void)snprintf(message, sizeof message, "%s: %s", lh_error_name(error), text);
+    (void)grpc_call_cancel_with_status(
+        call->grpc, (grpc_status_code)lh_error_grpc(error), message, NULL);
+    grpc_call_unref(call->grpc);
+    lh_rpc_call_ended(rpc, call->connection, call->events);
 }
 
 /* Why no further call of `method` is taken on; NULL: it is. */

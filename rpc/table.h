@@ -7,6 +7,7 @@
 #include "rpc/peers.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 #include <uthash.h>
@@ -25,6 +26,7 @@ struct lh_connection {
     uint64_t used;           /* when the last call began or ended, or when it was accepted */
     struct lh_frames frames; /* calls of that second */
     uint64_t second;
+    _Atomic uint64_t fruitless; /* bytes that came since anything came out of gRPC */
     UT_hash_handle hh;
 };
 
@@ -42,6 +44,7 @@ struct lh_connections_table {
     unsigned paced;     /* connections */
     int spare;          /* -1: none */
     uint64_t swept, logged;
+    _Atomic uint64_t fruitless; /* of all connections */
     struct lh_connections_figures figures;
 };
 
@@ -60,6 +63,9 @@ void lh_connections_say(const char *what, const struct lh_peer *peer);
 
 /* Whether the descriptor still is this connection: gRPC closes it without telling us. */
 bool lh_connections_alive(const struct lh_connection *c);
+
+/* Something came of what it sent. */
+void lh_connections_bear(struct lh_connection *c);
 
 /* Takes it off the table. It is freed when it has no calls. */
 void lh_connections_forget(struct lh_connection *c);

@@ -75,6 +75,9 @@ struct lh_tls_der {
 bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t count,
     char identity[LH_LINK_IDENTITY_MAX + 1]);
 
+/* Who the certificate in that file (PEM) says that its owner is; as above. */
+bool lh_tls_owner(const char *cert_file, char identity[LH_LINK_IDENTITY_MAX + 1]);
+
 struct lh_tls_figures {
     int64_t not_after_unix;
     uint64_t renewed, refused;  /* since the start: files taken up, and found unusable */

@@ -65,6 +65,9 @@ int lh_server_refused(const char *component, int error, const char *why)
     return lh_server_exit_code(error);
 }
 
+/* Twice what flow control lets in of a stream that is not read. */
+#define FRUITLESS_LEAST (UINT64_C(16) << 20)
+
 /* --- options ------------------------------------------------------------------------------ */
 
 const char *const lh_server_log_levels[] = {"debug", "info", "warn", "error", NULL};
@@ -246,6 +249,8 @@ bool lh_server_prepare(
         .peer_max = (unsigned)or_half(options->max_peer_connections, share.connections),
         .peer_rate = (unsigned)options->max_peer_rate,
         .peer_calls_rate = (unsigned)options->max_peer_calls_rate,
+        .fruitless_max =
+            options->wire_memory / 8 > FRUITLESS_LEAST ? options->wire_memory / 8 : FRUITLESS_LEAST,
         .log = log_connections,
     };
     lh_connections_limit(&connections);
@@ -285,9 +290,11 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
     lh_metrics_single(out, "leasehold_connections_gone_total", LH_METRIC_COUNTER,
         "Connections that their peers had broken before they were accepted.", c.gone);
     lh_metrics_family(out, "leasehold_connections_cut_total", LH_METRIC_COUNTER,
-        "Connections closed by this side, by reason: long idle, or too many cancelled calls.");
+        "Connections closed by this side, by reason: long idle, too many cancelled calls, or much "
+        "that nothing came of.");
     lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);
     lh_metrics_count(out, &(struct lh_label){"why", "cancelling"}, 1, c.cut_cancelling);
+    lh_metrics_count(out, &(struct lh_label){"why", "fruitless"}, 1, c.cut_fruitless);
     lh_metrics_single(out, "leasehold_peer_connections_paced_total", LH_METRIC_COUNTER,
         "Times that a connection was read later, because its address began too many calls.",
         c.paced);

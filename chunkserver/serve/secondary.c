@@ -100,6 +100,10 @@ static bool fenced(const struct lh_cs_replica *r, uint64_t version)
     return version < r->adopting && !LH_PLANTED("old-version-accepted");
 }
 
+/* A master gives out one version after the other: so many more there never are. Otherwise one
+ * message of any chunkserver's would leave a chunk without a next version for ever. */
+#define VERSION_LEAP (UINT64_C(1) << 32)
+
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
 static void adopt(
@@ -112,6 +116,11 @@ static void adopt(
     }
     if (m->version == 0 || m->feed == 0) {
         refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "a feed has a number and a version");
+        return;
+    }
+    if (m->version - r->adopting >= VERSION_LEAP) {
+        LH_MARK("adopt-far-above");
+        refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "no master gives such a version yet");
         return;
     }
     if (r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING ||

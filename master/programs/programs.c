@@ -78,13 +78,19 @@ static void refuse_values(
 }
 
 /* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
- * needs no right, nor does the revision of a prefix: each read under it does. */
+ * needs no right. The revision of a prefix is for whoever reaches a name under it. */
 static bool may(struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseOp *op)
 {
     bool acquires = op->op_case == LEASEHOLD__LEASE_OP__OP_ACQUIRE;
     bool reads = op->op_case == LEASEHOLD__LEASE_OP__OP_READ;
     char text[LH_ACCESS_TEXT_MAX];
 
+    if (p->identity != NULL && op->op_case == LEASEHOLD__LEASE_OP__OP_BROADCAST &&
+        !op->broadcast->end &&
+        lh_m_access_prefix(m, p->identity, op->broadcast->prefix, text) != LH_OK) {
+        lh_m_say_refused(m, p, op->broadcast->id, op->broadcast->prefix, LH_ERR_PERMISSION, text);
+        return false;
+    }
     if (p->identity == NULL || !(acquires || reads))
         return true;
     const char *name = acquires ? op->acquire->name : op->read->name;

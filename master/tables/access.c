@@ -60,6 +60,15 @@ int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right ri
     return said(m, lh_access_name(m->config.access, identity, right, name, below, text), text);
 }
 
+int lh_m_access_prefix(struct lh_master *m, const char *identity, const char *prefix, char *text)
+{
+    if (lh_access_concerns(m->config.access, identity, prefix))
+        return LH_OK;
+    snprintf(text, LH_ACCESS_TEXT_MAX, "%.256s reaches nothing that begins with \"%.256s\"",
+        identity, prefix);
+    return said(m, LH_ERR_PERMISSION, text);
+}
+
 int lh_m_access_server(struct lh_master *m, const char *identity, const char *server_id, char *text)
 {
     return said(m, lh_access_server(m->config.access, identity, server_id, text), text);

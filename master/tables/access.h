@@ -11,6 +11,8 @@ int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method m
     const void *request, char *text);
 int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right right,
     const char *name, bool below, char *text);
+/* May it hear of a rule for all names with that prefix (lh_access_concerns())? */
+int lh_m_access_prefix(struct lh_master *m, const char *identity, const char *prefix, char *text);
 int lh_m_access_server(
     struct lh_master *m, const char *identity, const char *server_id, char *text);
 /* A session is used by whoever opened it, also after a change of masters. */

@@ -64,6 +64,7 @@ struct lh_master {
     /* Of the step under way. */
     struct lh_effects *fx;
     struct lh_instant now;
+    const char *caller; /* identity of the unary call that is being carried out; NULL: nobody's */
     struct lh_instant said_at; /* a reading before what this step says leaves: `now`, or later if
                                   its input has waited. Who is asked has time from then on */
     uint64_t wall_ms;

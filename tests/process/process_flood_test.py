@@ -15,7 +15,7 @@ import time
 import grpc
 
 import process_cluster
-from process_attacker import Attacker
+from process_attacker import Attacker, send_headers_without_end
 from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, wait_for
 from process_wire import Channel, load_schema
 
@@ -24,9 +24,10 @@ WATCH = "/grpc.health.v1.Health/Watch"
 FLOODER = "127.0.0.2"
 
 
-def resident_mib(node):
+def resident_mib(node, what="VmRSS"):
+    """Now; or with "VmHWM" the most that it ever was."""
     with open(f"/proc/{node.process.pid}/status", encoding="ascii") as status:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) >> 10
+        return int(re.search(what + r":\s+(\d+) kB", status.read()).group(1)) >> 10
 
 
 class Flood:
@@ -208,6 +209,27 @@ class FloodTest(Flooded):
             self.assertGreater(counts["closed"], 60)
             self.assertTrue(alive.is_alive(), "a connection with a quiet stream was ended")
         self.assert_well()
+
+
+class HeadersTest(Flooded):
+
+    MOST = 256 << 20  # bytes that it would send
+    CONNECTIONS = 8
+
+    def test_headers_without_end(self):
+        self.start()
+        nodes = (self.cluster.master, self.cluster.servers["cs1"])
+        for node in nodes:
+            host, port = node.address.rsplit(":", 1)
+            before = resident_mib(node, "VmHWM")
+            for _ in range(self.CONNECTIONS):
+                connection = socket.create_connection((host, int(port)),
+                                                      source_address=(FLOODER, 0))
+                # What was on its way when the server ended it counts, too.
+                self.assertLess(send_headers_without_end(connection, self.MOST), 32 << 20)
+            self.assertLess(resident_mib(node, "VmHWM"), before + 64)
+        self.finish_writers()
+        self.check_file(PATH)
 
 
 class CompressedTest(Flooded):

@@ -10,7 +10,7 @@ import time
 import grpc
 
 import process_cluster
-from process_cluster import CALM, Writer, binary
+from process_cluster import CALM, Node, Writer, binary, free_port, wait_for
 from process_masters import SCHEMA
 from process_tls_test import TlsTest, secure
 from process_wire import Channel, load_schema
@@ -97,6 +97,23 @@ class RolesTest(TlsTest):
             assert error.code() != grpc.StatusCode.UNAVAILABLE, error
         return False
 
+    def test_a_chunkserver_is_named_by_its_certificate(self):
+        self.start_with()
+        own = self.certs.issue("chunkserver/cs7")
+        address = f"127.0.0.1:{free_port()}"
+        node = Node("cs7", address, os.path.join(self.folder, "cs7"), [
+            binary("leasehold-chunkserver"), f"--master={self.cluster.master_address}",
+            f"--listen={address}", f"--data-dir={self.folder}/cs7", f"--tls-dir={own}",
+            "--server-id=other"], os.path.join(self.folder, "cs7.log"))
+        self.addCleanup(node.kill)
+        node.start()
+        wait_for("it to be refused", lambda: 'may not register as "other"' in node.log_text())
+        self.assertEqual(node.stop(), 0)
+        node.argv.pop()  # as the documents say
+        node.start()
+        wait_for("its session", lambda: any(
+            s["server_id"] == "cs7" and s["live"] for s in self.cluster.json("servers")["servers"]))
+
     def test_every_method_and_every_role(self):
         self.start_with("leasehold://writer/former none\n")
         schema = load_schema(SCHEMA, os.path.join(self.folder, "schema"))
@@ -136,6 +153,11 @@ class RolesTest(TlsTest):
         self.denied("writer/ingest", "drain", "cs1", saying="has the role writer")
         self.denied("writer/ingest", "recall", "/logs/web", saying="has the role writer")
         self.allowed("reader/web", "servers")
+        self.allowed("admin/test", "policy", "/secret/", "--set", "broadcast")
+        self.allowed("admin/test", "policy", "/logs/web/", "--set", "broadcast")
+        policies = self.allowed("reader/web", "policy")
+        self.assertIn(b"/logs/web/", policies)
+        self.assertNotIn(b"/secret/", policies)
         self.assertEqual(self.allowed("reader/web", "cat", "/logs/web"), b"one\ntwo\n")
         log = self.cluster.master.log_text()
         self.assertIn("refused: leasehold://", log)

@@ -5,6 +5,7 @@ has none, or another authority's, is refused in words that help."""
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import time
@@ -14,6 +15,7 @@ import grpc
 
 import etcd
 import process_cluster
+from process_attacker import send_headers_without_end
 from process_cluster import CALM, Cluster, ClusterTest, binary, free_port, free_ports, wait_for
 from process_masters import SCHEMA, MastersCluster
 from process_wire import Channel, load_schema
@@ -255,6 +257,31 @@ class RefusalsTest(TlsTest):
             log, code = self.start_alone("--listen=127.0.0.1:PORT", *flags)
             self.assertIn(says, log)
             self.assertEqual(code, 64)
+
+
+class HeadersTest(TlsTest):
+
+    MOST = 256 << 20
+
+    def test_headers_without_end(self):
+        """They cannot be seen: what nothing comes of is counted."""
+        self.start_secure(servers=1, master_flags=("--replication=1",
+                                                   "--min-replicas=1"))
+        for node in self.cluster.nodes():
+            host, port = node.address.rsplit(":", 1)
+            folder = self.certs.dir_of("admin/test")
+            context = ssl.create_default_context(cafile=os.path.join(folder, "ca.pem"))
+            context.load_cert_chain(os.path.join(folder, "cert.pem"),
+                                    os.path.join(folder, "key.pem"))
+            context.set_alpn_protocols(["h2"])
+            plain = socket.create_connection((host, int(port)))
+            connection = context.wrap_socket(plain, server_hostname=host)
+            # It takes 32 MiB, and more is on its way then; or it ends for want of an answer.
+            sent = send_headers_without_end(connection, self.MOST)
+            self.assertLess(sent, 96 << 20, node.name)
+            with open(f"/proc/{node.process.pid}/status", encoding="ascii") as status:
+                peak = int(re.search(r"VmHWM:\s+(\d+) kB", status.read()).group(1)) >> 10
+            self.assertLess(peak, 320, node.name)
 
 
 class MastersTest(TlsTest):

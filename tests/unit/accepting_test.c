@@ -10,11 +10,14 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define PEER_RATE 5u
+#define FRUITLESS 1000u
 
 static int listener;
 
@@ -71,7 +74,7 @@ static struct lh_connections_figures figures(void)
 static int limit(void **state)
 {
     const struct lh_connections_config config = {
-        .max = 100, .peer_max = 50, .peer_rate = PEER_RATE};
+        .max = 100, .peer_max = 50, .peer_rate = PEER_RATE, .fruitless_max = FRUITLESS};
 
     (void)state;
     lh_connections_limit(&config);
@@ -201,6 +204,96 @@ static void closed_connections_are_forgotten(void **state)
     assert_int_equal(figures().open, before);
 }
 
+/* ---- what nothing comes of ---- */
+
+static bool receive(int fd, size_t bytes)
+{
+    static uint8_t some[16 * FRUITLESS];
+    const struct iovec part = {some, sizeof some};
+
+    memset(some, 0x17, sizeof some); /* no HTTP/2: as what is encrypted */
+    return lh_connections_received(fd, &part, 1, bytes);
+}
+
+static struct lh_connection *calls(int client)
+{
+    struct sockaddr_in at;
+    socklen_t size = sizeof at;
+    char ip[INET_ADDRSTRLEN], text[64];
+    bool cut;
+
+    assert_int_equal(getsockname(client, (struct sockaddr *)&at, &size), 0);
+    assert_non_null(inet_ntop(AF_INET, &at.sin_addr, ip, sizeof ip));
+    snprintf(text, sizeof text, "ipv4:%s:%u", ip, (unsigned)ntohs(at.sin_port));
+    struct lh_connection *c = lh_connections_call(text, &cut);
+    assert_false(cut);
+    return c;
+}
+
+static bool is_cut(int client)
+{
+    char byte;
+
+    return recv(client, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static void who_sends_what_nothing_comes_of_is_cut(void **state)
+{
+    struct lh_connections_figures before = figures();
+    struct sockaddr_in from;
+    int client = connect_from(9), fd = accept_one(&from);
+
+    (void)state;
+    assert_true(receive(fd, FRUITLESS));
+    /* A call, or a message of one, and it begins anew. */
+    struct lh_connection *c = calls(client);
+    assert_true(receive(fd, FRUITLESS));
+    lh_connections_heard(c);
+    assert_true(receive(fd, FRUITLESS));
+    lh_connections_call_ended(c); /* of which nothing is kept any more, but what came since */
+    assert_false(is_cut(client));
+    assert_false(receive(fd, 1));
+    assert_true(is_cut(client));
+    assert_int_equal(figures().cut_fruitless - before.cut_fruitless, 1);
+    close(fd);
+    close(client);
+}
+
+/* All together: of the address that has most, and there of the connection that has most. */
+static void too_much_of_all_together_ends_with_who_has_most(void **state)
+{
+    struct lh_connections_figures before = figures();
+    int client[40], fd[40], count = 0;
+    struct sockaddr_in from;
+
+    (void)state;
+    for (unsigned address = 20; address < 24; address++)
+        for (unsigned i = 0; i < 2 * PEER_RATE; i++, count++) {
+            client[count] = connect_from(address);
+            fd[count] = accept_one(&from);
+            assert_true(fd[count] >= 0);
+        }
+    /* Of 32 * FRUITLESS all but a little: the third address has most, and its second most. */
+    uint64_t all = 0;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = i == 21 ? FRUITLESS : i / 10 == 2 ? FRUITLESS * 9 / 10 : FRUITLESS * 7 / 10;
+        assert_true(receive(fd[i], bytes));
+        all += bytes;
+    }
+    assert_true(all < 33 * FRUITLESS);
+    while (all < 33 * FRUITLESS) {
+        size_t bytes = FRUITLESS / 100;
+        for (int i = 0; i < 10 && all < 33 * FRUITLESS; i++, all += bytes)
+            assert_true(receive(fd[i], bytes));
+    }
+    assert_int_equal(figures().cut_fruitless - before.cut_fruitless, 1);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(is_cut(client[i]), i == 21);
+        close(fd[i]);
+        close(client[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +301,8 @@ int main(void)
         cmocka_unit_test(a_connection_that_nobody_could_take_is_taken_later),
         cmocka_unit_test(connections_beyond_a_peer_s_rate_are_closed_and_others_come_in),
         cmocka_unit_test(closed_connections_are_forgotten),
+        cmocka_unit_test(who_sends_what_nothing_comes_of_is_cut),
+        cmocka_unit_test(too_much_of_all_together_ends_with_who_has_most),
     };
 
     return cmocka_run_group_tests(tests, limit, end);

@@ -197,6 +197,75 @@ static void a_weaker_request_needs_less(void **state)
     assert_int_equal(lh_access_call(NULL, READER, LH_METHOD_OPEN_TAIL, &t.base, NULL, text), LH_OK);
 }
 
+static const char *secret_path(const void *core, uint64_t number)
+{
+    (void)core;
+    return number == 404 ? NULL : "/secret/s";
+}
+
+/* ACC-3: whoever asks by number is not told the path. */
+static void a_refusal_of_a_number_names_no_path(void **state)
+{
+    const struct lh_access_paths paths = {.of_file = secret_path, .of_chunk = secret_path};
+    Leasehold__LocateRequest locate = LEASEHOLD__LOCATE_REQUEST__INIT;
+    Leasehold__ExplainRequest explain = LEASEHOLD__EXPLAIN_REQUEST__INIT;
+    Leasehold__ListEventsRequest events = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+    Leasehold__RestoreRequest restore = LEASEHOLD__RESTORE_REQUEST__INIT;
+    Leasehold__RemoveRequest remove = LEASEHOLD__REMOVE_REQUEST__INIT;
+    const struct {
+        enum lh_method method;
+        ProtobufCMessage *request;
+        const char *named;
+    } rows[] = {
+        {LH_METHOD_LOCATE, &locate.base, "file 7:"},
+        {LH_METHOD_EXPLAIN, &explain.base, "chunk 7:"},
+        {LH_METHOD_LIST_EVENTS, &events.base, "chunk 7:"},
+        {LH_METHOD_RESTORE, &restore.base, "file 7:"},
+        {LH_METHOD_REMOVE, &remove.base, "file 7:"},
+    };
+
+    (void)state;
+    read_table(WRITER " writer /logs/");
+    locate.file = restore.file = remove.file = explain.chunk = events.chunk = 7;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(
+            lh_access_call(table, WRITER, rows[i].method, rows[i].request, &paths, text),
+            LH_ERR_PERMISSION);
+        assert_null(strstr(text, "secret"));
+        if (strstr(text, rows[i].named) == NULL)
+            fail_msg("\"%s\" does not say %s", text, rows[i].named);
+    }
+}
+
+static void a_lock_that_a_tail_is_opened_with_is_reached_too(void **state)
+{
+    Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
+
+    (void)state;
+    read_table(WRITER " writer /logs/");
+    r.path = "/logs/a";
+    r.lock_name = "/logs/lock";
+    assert_int_equal(
+        lh_access_call(table, WRITER, LH_METHOD_OPEN_TAIL, &r.base, NULL, text), LH_OK);
+    r.lock_name = "/secret/lock";
+    assert_int_equal(
+        lh_access_call(table, WRITER, LH_METHOD_OPEN_TAIL, &r.base, NULL, text), LH_ERR_PERMISSION);
+}
+
+static void a_rule_concerns_who_reaches_a_name_that_it_is_for(void **state)
+{
+    (void)state;
+    read_table(WRITER " writer /logs/ /queue\n");
+    assert_true(lh_access_concerns(table, WRITER, "/"));
+    assert_true(lh_access_concerns(table, WRITER, "/lo"));
+    assert_true(lh_access_concerns(table, WRITER, "/logs/"));
+    assert_true(lh_access_concerns(table, WRITER, "/logs/a"));
+    assert_false(lh_access_concerns(table, WRITER, "/secret/"));
+    assert_false(lh_access_concerns(table, WRITER, "/logs0"));
+    assert_true(lh_access_concerns(table, ADMIN, "/secret/"));
+    assert_true(lh_access_concerns(table, "", "/secret/"));
+}
+
 /* ---- Servers. */
 
 static void a_chunkserver_has_one_name(void **state)
@@ -434,6 +503,9 @@ int main(void)
         STORY(a_role_that_is_none_may_nothing),
         STORY(a_refusal_says_who_lacks_what),
         STORY(a_weaker_request_needs_less),
+        STORY(a_refusal_of_a_number_names_no_path),
+        STORY(a_lock_that_a_tail_is_opened_with_is_reached_too),
+        STORY(a_rule_concerns_who_reaches_a_name_that_it_is_for),
         STORY(a_chunkserver_has_one_name),
         STORY(prefixes_bound_what_is_reached),
         STORY(the_root_is_everything),

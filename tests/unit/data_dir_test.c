@@ -31,10 +31,12 @@ static int setup(void **state)
     return 0;
 }
 
+static const char *certified; /* the name in the server's certificate */
+
 static struct lh_data_dir *open_ok(const char *server_id)
 {
     struct lh_data_dir *dir = NULL;
-    int error = lh_data_dir_open(path, server_id, &dir, why, sizeof why);
+    int error = lh_data_dir_open(path, server_id, certified, &dir, why, sizeof why);
     if (error != LH_OK)
         fail_msg("%s: %s", lh_error_name(error), why);
     return dir;
@@ -43,7 +45,7 @@ static struct lh_data_dir *open_ok(const char *server_id)
 static void refused(const char *server_id, int expected, const char *mentions)
 {
     struct lh_data_dir *dir = NULL;
-    assert_int_equal(lh_data_dir_open(path, server_id, &dir, why, sizeof why), expected);
+    assert_int_equal(lh_data_dir_open(path, server_id, certified, &dir, why, sizeof why), expected);
     assert_null(dir);
     assert_non_null(strstr(why, mentions));
 }
@@ -151,9 +153,53 @@ static void what_is_in_it_is_not_for_everybody(void **state)
 static void another_servers_directory_is_refused(void **state)
 {
     (void)state;
-    lh_data_dir_close(open_ok("cs1"));
+    struct lh_data_dir *dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_join(dir, "cluster-a", why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
     refused("cs2", LH_ERR_WRONG_IDENTITY, "cs1");
     lh_data_dir_close(open_ok("cs1"));
+}
+
+static void is_named(const char *server_id, const char *name, uint64_t incarnation)
+{
+    struct lh_data_dir *dir = open_ok(server_id);
+
+    assert_string_equal(lh_data_dir_identity(dir)->server_id, name);
+    assert_int_equal(lh_data_dir_identity(dir)->incarnation, incarnation);
+    lh_data_dir_close(dir);
+}
+
+static void a_name_stays_once_a_cluster_has_taken_it(void **state)
+{
+    (void)state;
+    is_named("cs1", "cs1", 1);
+    certified = "cs2";
+    is_named(NULL, "cs2", 2); /* no master took cs1 */
+    is_named("cs3", "cs3", 3);
+    certified = "no id";
+    is_named(NULL, "cs3", 4);
+    certified = NULL;
+    struct lh_data_dir *dir = open_ok(NULL);
+    assert_int_equal(lh_data_dir_join(dir, "cluster-a", why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+    certified = "cs2";
+    is_named(NULL, "cs3", 6);
+    refused("cs2", LH_ERR_WRONG_IDENTITY, "cs3");
+    certified = NULL;
+}
+
+static void chunks_keep_the_name_of_their_server(void **state)
+{
+    (void)state;
+    char chunks[5000];
+    lh_data_dir_close(open_ok("cs1"));
+    (void)snprintf(chunks, sizeof chunks, "%s/chunks", path);
+    assert_int_equal(mkdir(chunks, 0755), 0);
+    write_file("chunks/0000000000000000.chunk", "the disk's probe");
+    is_named("cs0", "cs0", 2);
+    is_named("cs1", "cs1", 3);
+    write_file("chunks/0000000000000001.chunk", "x");
+    refused("cs2", LH_ERR_WRONG_IDENTITY, "cs1");
 }
 
 static void a_cluster_is_joined_once(void **state)
@@ -409,11 +455,11 @@ static void a_full_disk_is_opened_and_written_to(void **state)
         assert_int_equal(rmdir(mountpoint), 0);
         skip(); /* not allowed to */
     }
-    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_open(data, "cs1", NULL, &dir, why, sizeof why), LH_OK);
     lh_data_dir_close(dir);
     fill_up();
     for (uint64_t start = 2; start <= 5; start++) {
-        if (lh_data_dir_open(data, "cs1", &dir, why, sizeof why) != LH_OK)
+        if (lh_data_dir_open(data, "cs1", NULL, &dir, why, sizeof why) != LH_OK)
             fail_msg("start %d: %s", (int)start, why);
         assert_int_equal(lh_data_dir_identity(dir)->incarnation, start);
         assert_int_equal(lh_data_dir_join(dir, "a-cluster", why, sizeof why), LH_OK);
@@ -421,7 +467,7 @@ static void a_full_disk_is_opened_and_written_to(void **state)
         assert_int_equal(lh_data_dir_note_scrub(dir, "123 456", why, sizeof why), LH_OK);
         lh_data_dir_close(dir);
     }
-    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_open(data, "cs1", NULL, &dir, why, sizeof why), LH_OK);
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 5000);
     assert_string_equal(lh_data_dir_identity(dir)->cluster_id, "a-cluster");
     lh_data_dir_close(dir);
@@ -437,7 +483,7 @@ static void a_shortage_of_descriptors_keeps_nothing_from_being_written(void **st
     int fds[64], count = 0;
 
     (void)state;
-    assert_int_equal(lh_data_dir_open(path, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_open(path, "cs1", NULL, &dir, why, sizeof why), LH_OK);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = (struct rlimit){.rlim_cur = 32, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -449,7 +495,7 @@ static void a_shortage_of_descriptors_keeps_nothing_from_being_written(void **st
         (void)close(fds[--count]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     lh_data_dir_close(dir);
-    assert_int_equal(lh_data_dir_open(path, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_open(path, "cs1", NULL, &dir, why, sizeof why), LH_OK);
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 8);
     lh_data_dir_close(dir);
 }
@@ -463,6 +509,8 @@ int main(void)
         cmocka_unit_test_setup(a_deleted_lock_lets_nobody_in, setup),
         cmocka_unit_test_setup(what_is_in_it_is_not_for_everybody, setup),
         cmocka_unit_test_setup(another_servers_directory_is_refused, setup),
+        cmocka_unit_test_setup(a_name_stays_once_a_cluster_has_taken_it, setup),
+        cmocka_unit_test_setup(chunks_keep_the_name_of_their_server, setup),
         cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
         cmocka_unit_test_setup(somebody_elses_directory_is_left_alone, setup),
         cmocka_unit_test_setup(the_highest_masters_term_is_remembered, setup),

@@ -155,6 +155,42 @@ static void frames_are_counted_however_they_are_cut(void **state)
     assert_int_equal(f.begun + f.cancelled, 0);
 }
 
+/* Headers that go on in further frames: bounded in bytes and frames, until they end. */
+static void headers_that_do_not_end_are_found(void **state)
+{
+    static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    static const uint8_t headers[] = "\0\0\0\1\0\0\0\0\1";  /* no END_HEADERS */
+    static const uint8_t large[] = "\0\x40\0\11\0\0\0\0\1"; /* CONTINUATION, 16 KiB */
+    static const uint8_t empty[] = "\0\0\0\11\0\0\0\0\1", last[] = "\0\0\0\11\4\0\0\0\1";
+    static const uint8_t body[16 << 10];
+
+    (void)state;
+    for (int is_large = 0; is_large < 2; is_large++) {
+        unsigned most =
+            is_large ? LH_FRAMES_BLOCK_BYTES_MAX / sizeof body : LH_FRAMES_BLOCK_MAX - 2;
+        struct lh_frames f = {0};
+        lh_frames_take(&f, preface, sizeof preface - 1);
+        for (int round = 0; round < 3; round++) { /* each block has its own bounds */
+            lh_frames_take(&f, headers, sizeof headers - 1);
+            for (unsigned i = 0; i < most; i++) {
+                lh_frames_take(&f, is_large ? large : empty, LH_FRAME_HEADER_BYTES);
+                if (is_large)
+                    lh_frames_take(&f, body, sizeof body);
+            }
+            lh_frames_take(&f, last, sizeof last - 1);
+            assert_false(f.block_too_long);
+        }
+        lh_frames_take(&f, headers, sizeof headers - 1);
+        for (unsigned i = 0; i < most + 2 && !f.block_too_long; i++) {
+            lh_frames_take(&f, is_large ? large : empty, LH_FRAME_HEADER_BYTES);
+            if (is_large && !f.block_too_long)
+                lh_frames_take(&f, body, sizeof body);
+        }
+        assert_true(f.block_too_long); /* when its header is there: before its bytes */
+        assert_int_equal(f.body_left, is_large ? sizeof body : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +201,7 @@ int main(void)
         cmocka_unit_test(calls_are_ahead_of_their_rate_for_a_while),
         cmocka_unit_test(calls_that_become_none_are_ahead_even_of_one_that_is_alone),
         cmocka_unit_test(frames_are_counted_however_they_are_cut),
+        cmocka_unit_test(headers_that_do_not_end_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -617,6 +617,26 @@ STORY(a_version_that_is_being_adopted_fences_at_once_and_covers_what_came_before
     assert_int_equal(node_status(w, B).length, 2 * 144);
 }
 
+/* Whoever could have it adopted would leave the chunk without a next version. */
+STORY(a_version_far_above_is_not_adopted)
+{
+    given_a_chunk(w, ABC);
+    struct conn *c = given_a_writer(w, A, 1, 1);
+    static const uint64_t far[] = {UINT64_MAX, (UINT64_C(1) << 32) + 1};
+    for (size_t i = 0; i < 2; i++) {
+        struct conn *f = feeder(w, B);
+        Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
+        q.version = far[i];
+        feed(f, q, NULL);
+        settle(w);
+        assert_int_equal(feed_reply(f, 0)->error, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    }
+    assert_int_equal(node_status(w, B).version, 1);
+    append(c, 2, 100);
+    settle(w);
+    assert_true(answered(c, 2));
+}
+
 STORY(too_few_members_take_no_appends)
 {
     given_a_chunk(w, ABC);
@@ -2147,6 +2167,7 @@ int main(void)
         cmocka_unit_test(a_stale_primary_is_fenced),
         cmocka_unit_test(
             a_version_that_is_being_adopted_fences_at_once_and_covers_what_came_before),
+        cmocka_unit_test(a_version_far_above_is_not_adopted),
         cmocka_unit_test(too_few_members_take_no_appends),
         cmocka_unit_test(a_member_whose_address_becomes_known_later_is_found),
         cmocka_unit_test(a_unverified_member_is_not_trusted_with_the_end_of_a_buffered_log),
