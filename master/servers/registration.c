@@ -60,7 +60,6 @@ static int check_register(
         return LH_ERR_STALE_MASTER;
     }
     if (m->config.refuse_loopback && lh_address_is_loopback(r->address)) {
-        LH_MARK("registration-with-loopback");
         snprintf(text, text_size,
             "chunkserver %s gives the address %s, which leads every other machine to itself, and "
             "this master is not on a loopback: give --advertise, or --listen with a name that "
