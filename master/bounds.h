@@ -34,7 +34,7 @@
     /* Servers at the addresses that they gave (SES-7). */                                         \
     X(reach_wait, 2000, "a server that is called at its address has so long to say who it is")     \
     X(reach_retry, 1000, "after a call in vain; then twice as long each time")                     \
-    X(reach_retry_max, 30000, "and not longer")                                                    \
+    X(reach_retry_max, 8000, "and not longer")                                                    \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
