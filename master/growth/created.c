@@ -39,7 +39,7 @@ void lh_m_on_created(
         if (ok && lh_m_is_durable(m, c->motion->ticket))
             lh_m_send_remove(m, s, c->id, 0);
         else if (ok)
-            lh_m_extra_note(m, c, s, LH_M_PREALLOC_VERSION, false, false);
+            lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false);
         return;
     }
     if (!c->motion->creation->under_way || member->created)

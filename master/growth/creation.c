@@ -89,7 +89,7 @@ void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_s
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!c->members[i].created && (only == NULL || only == s))
-            lh_m_send_create(m, c->file, c->id, 0, s);
+            lh_m_send_create(m, c->file, c->id, s);
     }
 }
 

@@ -221,8 +221,8 @@ void lh_m_preallocs_durable(struct lh_master *m)
         TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
         prealloc->asked = true;
         for (uint32_t i = 0; i < prealloc->member_count; i++)
-            lh_m_send_create(m, prealloc->file, prealloc->id, LH_M_PREALLOC_VERSION,
-                lh_m_server_of(m, &prealloc->members[i]));
+            lh_m_send_create(
+                m, prealloc->file, prealloc->id, lh_m_server_of(m, &prealloc->members[i]));
     }
 }
 

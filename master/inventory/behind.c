@@ -76,7 +76,7 @@ static bool unknown_evidence(
         return true;
     }
     /* A preallocated chunk's has the version of its first grant, and never held a byte. */
-    if (t->version == 0 ? r->version <= LH_M_PREALLOC_VERSION && r->empty
+    if (t->version == 0 ? r->version <= LH_M_FIRST_VERSION && r->empty
                         : r->version <= t->version)
         return false;
     LH_MARK("report-above-tombstone");
@@ -92,8 +92,8 @@ bool lh_m_report_evidence(
 {
     if (c == NULL)
         return unknown_evidence(m, s, r);
-    /* What was preallocated has the version of its first grant before it is granted. */
-    if (r->version <= c->version || (!c->created && r->version <= LH_M_PREALLOC_VERSION))
+    /* A replica is created with the version of the first grant. */
+    if (r->version <= c->version || (!c->created && r->version <= LH_M_FIRST_VERSION))
         return false;
     LH_MARK("report-above-record");
     lh_m_set_behind(m,

@@ -5,8 +5,8 @@
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
-void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
-    struct lh_m_server *s)
+void lh_m_send_create(
+    struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
@@ -15,7 +15,7 @@ void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t i
         return;
     create.session = lh_m_wire_session(m, s->session.lessee.session);
     create.chunk = id;
-    create.version = version;
+    create.version = LH_M_FIRST_VERSION;
     create.chunk_size = f->chunk_size;
     create.durability = f->durability;
     create.master_term = m->term;

@@ -104,7 +104,6 @@ static int check_register(const struct lh_master *m, const struct lh_m_link *l,
         return LH_ERR_STALE_MASTER;
     }
     if (m->config.refuse_loopback && lh_address_is_loopback(r->address)) {
-        LH_MARK("registration-with-loopback");
         snprintf(text, text_size,
             "chunkserver %s gives the address %s, which leads every other machine to itself, and "
             "this master is not on a loopback: give --advertise, or --listen with a name that "

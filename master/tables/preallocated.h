@@ -15,5 +15,6 @@ struct lh_m_prealloc {
     TAILQ_ENTRY(lh_m_prealloc) link; /* in `m->new_preallocs` until asked */
 };
 
-/* The version at which a preallocated chunk's replicas are created: that of its first grant. */
-#define LH_M_PREALLOC_VERSION 1u
+/* The version at which a chunk's replicas are created: that of its first grant. So this one needs
+ * no other header, and no other sync (FENCE-1). */
+#define LH_M_FIRST_VERSION 1u

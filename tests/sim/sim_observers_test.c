@@ -62,6 +62,20 @@ static void an_append(struct stage *s)
     (void)begin(s, true);
 }
 
+static void a_primary_is_killed(struct stage *s)
+{
+    struct lh_sim_writer *w = begin(s, true);
+    struct lh_sim_node *primary = w == NULL ? NULL : a_primary(s);
+
+    if (primary == NULL)
+        return;
+    lh_sim_crash(primary);
+    (void)lh_sim_append_begin(w, 1, 100);
+    (void)lh_sim_flush(w, LONG);
+    if (lh_sim_failure(s->sim) == NULL)
+        lh_sim_start(primary);
+}
+
 static void a_session_stream_breaks(struct stage *s)
 {
     struct lh_sim_writer *w = begin(s, false);
@@ -238,7 +252,7 @@ static const struct tale tales[] = {
     {"regrant-when-session-breaks", "INV-2", a_session_stream_breaks, 3, 1},
     {"leases-forgotten-on-restart", "INV-2", a_master_restarts_without_the_holder, 3, 1},
     {"grant-sent-before-durable", "INV-2", an_append, 3, 1},
-    {"confirmed-before-durable", "INV-3", an_append, 3, 1},
+    {"confirmed-before-durable", "INV-3", a_primary_is_killed, 3, 1},
     {"acknowledged-before-sync", "INV-4", an_append, 3, 1},
     {"acknowledged-before-every-member", "INV-4", a_member_is_away, 3, 1},
     {"fsync-retried", "INV-4", a_sync_fails, 3, 20},

@@ -1269,6 +1269,7 @@ static void many_files_are_created_where_few_whole_chunks_have_room(void **state
 {
     (void)state;
     w.config.chunk_size = 64u << 20;
+    w.config.place_likely_bytes = 1u << 20;
     world_crash(&w);
     a.free_bytes = b.free_bytes = c.free_bytes = 200u << 20;
     three_servers();
@@ -1300,6 +1301,7 @@ static void a_file_that_fills_its_chunks_is_expected_to_go_on(void **state)
 
     (void)state;
     w.config.chunk_size = 64u << 20;
+    w.config.place_likely_bytes = 1u << 20;
     world_crash(&w);
     a.free_bytes = b.free_bytes = c.free_bytes = 200u << 20;
     three_servers();
