@@ -161,6 +161,7 @@ UNBOUND = {
     "SPARE_BATCHES": "memory for the next batches; with none of it they are allocated",
     "PIECE_BYTES": "of one READ of a check; a reply may have fewer",
     "WAITING_MS": "when a program is told what is waited for",
+    "REASON_MS": "how long the reason is looked for, once a program is told",
     "RECALL_WAIT_MS_MAX": "limit of the protocol",
     "ANSWER_MS": "when an operator is told that a master does not answer",
     "POLL_ANSWER_MS": "likewise, while a successor is waited for",
