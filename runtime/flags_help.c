@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define INDENT     35 /* of what is said of an option */
+#define COLUMNS    100u
+#define HELP_BYTES 1000u
+
 const char *lh_flag_metavar(const struct lh_flag *f)
 {
     static const char *const names[] = {
@@ -22,9 +26,27 @@ const char *lh_flag_metavar(const struct lh_flag *f)
     return f->metavar != NULL ? f->metavar : names[f->type];
 }
 
+/* The text in lines that end before COLUMNS, from INDENT on; the first one begins where the output
+ * stands. */
+static void put_wrapped(FILE *out, const char *text)
+{
+    size_t at = INDENT;
+
+    for (const char *word = text; *word != '\0';) {
+        size_t size = strcspn(word, " ");
+        if (at > INDENT && at + 1 + size > COLUMNS) {
+            fprintf(out, "\n%*s", INDENT, "");
+            at = INDENT;
+        }
+        at += (size_t)fprintf(out, "%s%.*s", at > INDENT ? " " : "", (int)size, word);
+        word += size + strspn(word + size, " ");
+    }
+    fputc('\n', out);
+}
+
 static void help_option(FILE *out, const struct lh_flag *f)
 {
-    char left[200];
+    char left[200], text[HELP_BYTES];
     size_t n = 0;
 
     if (f->letter != 0)
@@ -40,19 +62,21 @@ static void help_option(FILE *out, const struct lh_flag *f)
     } else if (*lh_flag_metavar(f) != '\0') {
         n += (size_t)snprintf(left + n, sizeof left - n, " %s", lh_flag_metavar(f));
     }
-    if (n < 34)
-        fprintf(out, "%-34s %s", left, f->help);
+    if (n < INDENT - 1)
+        fprintf(out, "%-*s", INDENT, left);
     else
-        fprintf(out, "%s\n%-34s %s", left, "", f->help);
+        fprintf(out, "%s\n%*s", left, INDENT, "");
+    int size = snprintf(text, sizeof text, "%s", f->help);
     if (f->preset_words != NULL)
-        fprintf(out, " [%s]", f->preset_words);
+        size += snprintf(text + size, sizeof text - (size_t)size, " [%s]", f->preset_words);
     else if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
-        fprintf(out, " [%s]", f->preset);
+        size += snprintf(text + size, sizeof text - (size_t)size, " [%s]", f->preset);
     else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
-        fprintf(out, " [on; --no-%s]", f->name);
+        size += snprintf(text + size, sizeof text - (size_t)size, " [on; --no-%s]", f->name);
     if (f->command_line_only)
-        fprintf(out, " [command line only]");
-    fputc('\n', out);
+        size += snprintf(text + size, sizeof text - (size_t)size, " [command line only]");
+    LH_ASSERT((size_t)size < sizeof text);
+    put_wrapped(out, text);
 }
 
 const struct lh_flag lh_flags_common[LH_FLAGS_COMMON] = {

@@ -164,6 +164,7 @@ UNBOUND = {
     "SPARE_BATCHES": "memory for the next batches; with none of it they are allocated",
     "PIECE_BYTES": "of one READ of a check; a reply may have fewer",
     "WAITING_MS": "when a program is told what is waited for",
+    "REASON_MS": "how long the reason is looked for, once a program is told",
     "RECALL_WAIT_MS_MAX": "limit of the protocol",
     "ANSWER_MS": "when an operator is told that a master does not answer",
     "POLL_ANSWER_MS": "likewise, while a successor is waited for",
@@ -367,6 +368,27 @@ def check_bounds(root):
     return list(undrawn({path: read(path) for path, _ in CONFIGS}, settings))
 
 
+def named_tests(text):
+    """`file_test.test_what_it_does`, as documents name tests: (file, function) each."""
+    return re.findall(r"`([a-z0-9_]+_test)\.(test_[a-z0-9_]+)`", text)
+
+
+def check_named_tests(root):
+    """Yields those that docs/operations.md names and that are not there."""
+    with open(os.path.join(root, "docs/operations.md"), encoding="utf-8") as f:
+        named = named_tests(f.read())
+    if not named:
+        yield "it names no tests"
+    for file, function in named:
+        path = os.path.join(root, "tests/process", file + ".py")
+        if not os.path.exists(path):
+            yield "there is no " + file
+            continue
+        with open(path, encoding="utf-8") as f:
+            if "def %s(" % function not in f.read():
+                yield "there is no %s in %s" % (function, file)
+
+
 def check_tree(root):
     complaints = 0
     checked = 0
@@ -388,6 +410,9 @@ def check_tree(root):
         complaints += 1
     for path, complaint in check_exports(texts):
         print("%s: %s" % (path, complaint))
+        complaints += 1
+    for complaint in check_named_tests(root):
+        print("docs/operations.md: %s" % complaint)
         complaints += 1
     for path in OVERLONG:
         if not os.path.exists(os.path.join(root, path)):

@@ -109,10 +109,24 @@ static int flush(struct lh_append_work *a)
     return error;
 }
 
+#define EXACTLY_BYTES 64u
+
+/* To the byte, and as a size where that says more. */
+static const char *exactly(char text[EXACTLY_BYTES], uint64_t bytes)
+{
+    char size[32];
+
+    if (bytes < 1000)
+        return lh_command_bytes(text, bytes);
+    (void)snprintf(
+        text, EXACTLY_BYTES, "%" PRIu64 " bytes (%s)", bytes, lh_command_bytes(size, bytes));
+    return text;
+}
+
 static void print_summary(const struct lh_append_work *a, const struct lh_appender_stats *stats)
 {
     double seconds = (double)elapsed_ms(a) / 1000;
-    char last[48] = "none", bytes[32], rate[32];
+    char last[48] = "none", bytes[EXACTLY_BYTES], rate[32];
     if (stats->records_stored > 0)
         (void)lh_command_position(last, stats->last);
     if (a->options->common.json) {
@@ -126,9 +140,8 @@ static void print_summary(const struct lh_append_work *a, const struct lh_append
         return;
     /* With --positions, standard output is the positions' alone. */
     (void)fprintf(a->options->positions ? stderr : stdout,
-        "%" PRIu64 " records, %" PRIu64 " bytes (%s) in %.3f s (%s/s); last position %s\n",
-        stats->records_stored, stats->bytes_stored, lh_command_bytes(bytes, stats->bytes_stored),
-        seconds,
+        "%" PRIu64 " record%s, %s in %.3f s (%s/s); last position %s\n", stats->records_stored,
+        stats->records_stored == 1 ? "" : "s", exactly(bytes, stats->bytes_stored), seconds,
         lh_command_bytes(rate, seconds > 0 ? (uint64_t)((double)stats->bytes_stored / seconds) : 0),
         last);
 }
@@ -191,7 +204,11 @@ static int open_appender(const struct lh_append_options *o, struct lh_cluster *c
     uint64_t timeout_ms = lh_command_timeout_ms(&o->common);
     if (o->create) {
         struct lh_file_options file = lh_command_file_options(&o->file);
-        int error = lh_create(cluster, path, &file, timeout_ms, NULL);
+        struct lh_file_info info = {0};
+        int error = lh_create(cluster, path, &file, timeout_ms, &info);
+        if (error == LH_OK && file.replication > 0)
+            lh_command_warn_of_few_servers(COMMAND, cluster, info.replication);
+        lh_file_info_deinit(&info);
         if (error != LH_OK && error != LH_ERR_ALREADY_EXISTS)
             return lh_command_failed(COMMAND, path, error);
     }

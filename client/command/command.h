@@ -44,6 +44,8 @@ struct lh_command_common {
     bool json;
 };
 
+#define LH_COMMAND_REPLICATION_MAX 16u /* the master takes no more */
+
 /* What describes a new file: `create`, and `append --create`. */
 struct lh_command_file {
     int durability, on_primary_loss;
@@ -52,9 +54,9 @@ struct lh_command_file {
 #define LH_COMMAND_FILE_FLAGS(f)                                                                   \
     {LH_FLAG("durability", ENUM, &(f).durability, "buffered"), .choices = lh_command_durabilities, \
         .help = "when a record counts as stored: in every member's memory, or on its disk"},       \
-        {LH_FLAG("replication", UINT, &(f).replication, "0"), .max = UINT32_MAX,                   \
+        {LH_FLAG("replication", UINT, &(f).replication, "0"), .max = LH_COMMAND_REPLICATION_MAX,   \
             .help = "servers that keep each record; 0: the master's default"},                     \
-        {LH_FLAG("min-replicas", UINT, &(f).min_replicas, "0"), .max = UINT32_MAX,                 \
+        {LH_FLAG("min-replicas", UINT, &(f).min_replicas, "0"), .max = LH_COMMAND_REPLICATION_MAX, \
             .help = "with fewer servers than this, no appends; 0: the master's default"},          \
         {LH_FLAG("on-primary-loss", ENUM, &(f).on_primary_loss, "default"),                        \
             .choices = lh_command_losses,                                                          \
@@ -68,6 +70,9 @@ struct lh_command_file {
 extern const char *const lh_command_durabilities[];
 extern const char *const lh_command_losses[]; /* by enum lh_on_primary_loss */
 struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
+/* Says so on stderr if fewer chunkservers are live than a file that was just created asks for. */
+void lh_command_warn_of_few_servers(
+    const char *command, struct lh_cluster *cluster, uint32_t replication);
 
 /* lh_flags_accept() of this binary. */
 LH_MUST_USE bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv,

@@ -15,7 +15,9 @@ _leasehold_offer() { # CUR CANDIDATE...
         printf -v candidate %q "${candidate#"$skip"}" # a name may have any letters
         COMPREPLY+=("$candidate")
     done
-    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
 }
 
 _leasehold_ask() { # KIND...
@@ -30,11 +32,27 @@ _leasehold_files() { # PREFIX
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
+# How many arguments of `command` stand before the present word.
+_leasehold_given() {
+    local i count=-1
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+        -*) [[ " $options " == *" ${words[i]}= "* ]] && ((i++)) ;;
+        *) ((count++)) ;;
+        esac
+    done
+    echo $count
+}
+
 # What the arguments of `command` are: the words in capitals of its usage.
 _leasehold_arguments() {
-    local word
+    local word given
     local -a kinds=() found
+    given=$(_leasehold_given)
     for word in $arguments; do
+        case $command:$word:$given in
+        append:FILE:0 | append:PATH:[1-9]*) continue ;;
+        esac
         case $command:$word in
         store:* | *:TO | *:VALUE) ;;
         restore:PATH) kinds+=(trash) ;;
@@ -50,6 +68,7 @@ _leasehold_arguments() {
     _leasehold_offer "$cur" "${found[@]}"
 }
 
+# False: the present word is no option, nor the value of one.
 _leasehold_option() {
     local option value
     if [[ $cur == --*=* ]]; then
@@ -60,7 +79,7 @@ _leasehold_option() {
         [[ $cur == -* ]] || return 1
         # shellcheck disable=SC2086
         _leasehold_offer "$cur" $options
-        return
+        return 0
     fi
     if [[ " $files " == *" $option "* ]]; then
         _leasehold_files "${cur#"$option="}"
@@ -72,6 +91,7 @@ _leasehold_option() {
             [[ $value == "$option=$cur"* ]] && COMPREPLY+=("${value#"$option="}")
         done
     fi
+    return 0
 }
 
 _leasehold() {

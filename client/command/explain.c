@@ -93,9 +93,8 @@ static int explain_path(
     if (error == LH_OK)
         lh_explanation_deinit(&e);
     else if (code == LH_EXIT_OK && !found)
-        code = lh_command_error(LH_EXIT_FAILED, "explain",
-            "%s is no file, and nobody has a lock or a value of that name (%s)", path,
-            lh_error_name(error));
+        code = lh_command_refused("explain", path, error,
+            "this is no file, and nobody has a lock or a value of that name");
     return code;
 }
 

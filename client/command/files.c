@@ -21,6 +21,7 @@ static int create_all(void *options, struct lh_cluster *cluster, const char **pa
     struct lh_file_options file = lh_command_file_options(&o->file);
     json_t *json = json_array();
     int code = LH_EXIT_OK;
+    uint32_t replicas = 0;
     for (; *paths != NULL && code == LH_EXIT_OK; paths++) {
         struct lh_file_info info = {0};
         int error = lh_create(cluster, *paths, &file, lh_command_timeout_ms(&o->common), &info);
@@ -28,8 +29,11 @@ static int create_all(void *options, struct lh_cluster *cluster, const char **pa
             code = lh_command_failed("create", *paths, error);
         else
             (void)json_array_append_new(json, lh_json_file(&info));
+        if (info.replication > replicas)
+            replicas = info.replication;
         lh_file_info_deinit(&info);
     }
+    lh_command_warn_of_few_servers("create", cluster, replicas);
     lh_json_finish(o->common.json, lh_json_one_or_list("files", json));
     return code;
 }
@@ -176,13 +180,17 @@ static int stat_chunks(struct lh_cluster *cluster, const char *path,
 
 static void print_info(const struct lh_file_info *info)
 {
-    char size[32], created[32];
+    char size[32], created[32], sealed[64];
+
+    /* How much is in the last one, the master does not know. */
+    (void)snprintf(
+        sealed, sizeof sealed, "%" PRIu64 " bytes in the sealed ones", info->sealed_length);
     (void)printf("%s: file %" PRIu64 ", %s, %" PRIu32 " replicas (at least %" PRIu32 "), %" PRIu64
-                 " chunks of at most %s, %" PRIu64
-                 " bytes in sealed ones, created %s UTC, on the loss of a primary: %s\n",
+                 " chunk%s of at most %s, %s, created %s UTC, on the loss of a primary: %s\n",
         lh_command_shown(info->path), info->file, lh_command_durabilities[info->durability],
-        info->replication, info->min_replicas, info->chunks,
-        lh_command_bytes(size, info->chunk_size), info->sealed_length,
+        info->replication, info->min_replicas, info->chunks, info->chunks == 1 ? "" : "s",
+        lh_command_bytes(size, info->chunk_size),
+        info->sealed_length == 0 ? "nothing sealed yet" : sealed,
         lh_command_time(created, info->created_unix_ms), lh_command_losses[info->on_primary_loss]);
     if (info->fence != 0)
         (void)printf("  appends only under lock %s, token %" PRIu64 "\n",

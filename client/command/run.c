@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOOK_MS 2000u /* at the servers, once what was asked for is done */
+
 /* --- options ------------------------------------------------------------------------------ */
 
 const char *const lh_command_durabilities[] = {"buffered", "synced", NULL};
@@ -31,6 +33,26 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
         .chunk_size = f->chunk_size,
         .on_primary_loss = (enum lh_on_primary_loss)f->on_primary_loss,
     };
+}
+
+void lh_command_warn_of_few_servers(
+    const char *command, struct lh_cluster *cluster, uint32_t replication)
+{
+    struct lh_server_list list;
+    size_t live = 0;
+
+    /* Who may not list them is told by nobody. */
+    if (replication == 0 || lh_servers(cluster, LOOK_MS, &list) != LH_OK)
+        return;
+    for (size_t i = 0; i < list.count; i++)
+        live += list.servers[i].live;
+    if (live < replication)
+        (void)lh_command_error(0, command,
+            "%" PRIu32
+            " replicas are asked for, and %zu chunkserver%s %s live: the others are made "
+            "when there are more",
+            replication, live, live == 1 ? "" : "s", live == 1 ? "is" : "are");
+    lh_server_list_deinit(&list);
 }
 
 bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,

@@ -1,6 +1,7 @@
 /* The library: cluster handles, errors, and how a thread of the program waits for the core. */
 #include "client/library/capabilities.h"
 #include "client/library/programs.h"
+#include "client/library/survey.h"
 
 #include "base/alloc.h"
 #include "finder/finder.h"
@@ -134,6 +135,7 @@ static void feed(struct lh_cluster *cluster, struct lh_call *call, struct waited
 }
 
 #define WAITING_MS 2000u
+#define REASON_MS  300u
 
 /* For how long the call may be under way before somebody is told. */
 static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_call *call)
@@ -169,18 +171,24 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     return LH_NO_TIMEOUT;
 }
 
-static void tell_of_waiting(
-    const struct lh_cluster *cluster, const struct lh_call *call, uint64_t ms)
+static void tell_of_waiting(struct lh_cluster *cluster, const struct lh_call *call, uint64_t ms)
 {
     char text[LH_CALL_TEXT_BYTES];
+    struct lh_survey s = {0};
+    const char *reason = NULL;
 
-    if (call->kind == LH_CALL_SERVER)
+    if (call->kind == LH_CALL_SERVER) {
         snprintf(text, sizeof text, "chunkserver %s has not answered for %" PRIu64 " s",
             ((const struct lh_server_call *)call)->address, ms / 1000);
-    else
-        snprintf(text, sizeof text, "no master has answered for %" PRIu64 " s (%s)", ms / 1000,
-            cluster->masters);
+    } else {
+        /* What is wrong with the connection shows at once, or not at all. */
+        if (lh_survey_all(cluster, &s, REASON_MS) == LH_OK)
+            reason = lh_survey_reason(&s);
+        snprintf(text, sizeof text, "no master has answered for %" PRIu64 " s (%s)%s%s", ms / 1000,
+            cluster->masters, reason != NULL ? ": " : "", reason != NULL ? reason : "");
+    }
     cluster->on_waiting(cluster->on_waiting_arg, text);
+    lh_survey_deinit(&s);
 }
 
 int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)

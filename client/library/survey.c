@@ -184,5 +184,15 @@ int lh_survey_check(const struct lh_survey *s)
             n += (size_t)snprintf(
                 text + n, sizeof text - n, "%s %s", i > 0 ? "," : "", s->all[i].address);
     }
-    return lh_fail(LH_ERR_UNAVAILABLE, "%s", text);
+    const char *reason = lh_survey_reason(s);
+    return lh_fail(LH_ERR_UNAVAILABLE, "%s%s%s", text, reason != NULL ? ": " : "",
+        reason != NULL ? reason : "");
+}
+
+const char *lh_survey_reason(const struct lh_survey *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->all[i].error == LH_ERR_UNAVAILABLE && s->all[i].call.call.text[0] != '\0')
+            return s->all[i].call.call.text;
+    return NULL;
 }

@@ -30,6 +30,9 @@ void lh_survey_deinit(struct lh_survey *s);
 /* UNAVAILABLE, and a sentence: none has answered. */
 int lh_survey_check(const struct lh_survey *s);
 
+/* Why the first of those cannot be reached that said why; NULL: none did. */
+const char *lh_survey_reason(const struct lh_survey *s);
+
 /* Asks those without `was_asked`, all at once, and drops what they answered before. False: there is
  * none. */
 bool lh_survey_ask(struct lh_cluster *cluster, struct lh_survey *s, struct lh_instant deadline);

@@ -28,9 +28,10 @@ struct options {
     bool keep_going, marks, require_marks;
 };
 
-#define KINDS_MAX  32
-#define KIND_SEEDS 8 /* that are named */
-#define KIND_SHOWN 3 /* failures of one kind that are shown in full */
+#define KINDS_MAX    32
+#define MARKS_LISTED 20u /* not reached; more of them say only that the swarm was short */
+#define KIND_SEEDS   8   /* that are named */
+#define KIND_SHOWN   3   /* failures of one kind that are shown in full */
 
 /* Failures of the same rule, or crashes of the same assertion. */
 struct kind {
@@ -154,6 +155,8 @@ static void print_marks(struct swarm *s)
     bool cut_short = (s->failures > 0 && !s->o->keep_going) || lh_sim_host_interrupted();
     if (s->o->marks) {
         (void)lh_sim_coverage_print(stdout, s->counts, false);
+    } else if (missing > MARKS_LISTED && !s->o->require_marks && !cut_short) {
+        (void)printf("%zu were not reached, by so few runs: --marks lists all\n", missing);
     } else if (missing > 0 && !cut_short) {
         (void)printf("never reached:\n");
         (void)lh_sim_coverage_print(stdout, s->counts, true);

@@ -325,6 +325,20 @@ class CommandInputTest(ClusterTest):
             self.assertIn(b"2 records are stored", err)
         self.assertEqual(self.cluster.command("cat", "/interrupted"), b"one\ntwo\n" * 2)
 
+    def test_what_is_created_and_appended_is_told_in_words_that_are_true(self):
+        created = self.cluster.run("create", "--replication=9", "--min-replicas=1", "/many")
+        self.assertIn(b"9 replicas are asked for, and ", created.stderr)
+        self.assertEqual(self.cluster.run("create", "--replication=1", "--min-replicas=1",
+                                          "/few").stderr, b"")
+        self.assertEqual(self.cluster.run("create", "--replication=17", "/more").returncode, 64)
+        self.assertIn(b", 0 chunks of at most ", self.cluster.command("stat", "/few"))
+        said = self.cluster.command("append", "/few", stdin=b"x" * 14 + b"\n")
+        self.assertIn(b"1 record, 14 bytes in ", said)
+        said = self.cluster.command("append", "/few", stdin=b"x" * 2000 + b"\n")
+        self.assertIn(b"1 record, 2000 bytes (2.0 kB) in ", said)
+        self.assertIn(b", 1 chunk of at most ", self.cluster.command("stat", "/few"))
+        self.assertIn(b", nothing sealed yet, ", self.cluster.command("stat", "/few"))
+
     def test_tail_ends_when_nobody_reads_it(self):
         self.cluster.command("create", "/quiet")
         self.cluster.command("append", "/quiet", stdin=b"all there is\n")

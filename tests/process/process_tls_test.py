@@ -166,6 +166,13 @@ class RefusalsTest(TlsTest):
         self.start_secure()
         master = self.cluster.master_address
         self.assertIn("perhaps the server speaks TLS", self.refused())
+        # Also while it tries on, and by who asks all masters.
+        waiting, _ = self.refused("--timeout=3s").split("trying on")
+        self.assertIn(f"no master has answered for 2 s ({master}): perhaps the server speaks TLS",
+                      waiting)
+        masters = subprocess.run([binary("leasehold"), "masters", f"--master={master}"],
+                                 capture_output=True, check=False)
+        self.assertIn(b"perhaps the server speaks TLS", masters.stderr)
         other = Certs(os.path.join(self.folder, "other"))
         eve = other.issue("admin/eve")
         self.assertIn("of an authority that is not trusted here",

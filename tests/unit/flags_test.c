@@ -78,7 +78,8 @@ static const struct lh_flag table[] = {
         .value = &o.transfer,
         .metavar = "ID",
         .bare = "any",
-        .help = "to whom"},
+        .help = "to whom; who reads this on a terminal of usual width has the lines broken between "
+                "words, wherever they are"},
 };
 
 static const struct lh_flags flags = {
@@ -281,6 +282,13 @@ static void help_and_version_are_printed_whatever_else_is_wrong(void **state)
     assert_non_null(strstr(r.text, "life of a session [10s]"));
     assert_non_null(strstr(r.text, "--log-format text|json"));
     assert_non_null(strstr(r.text, "for good [command line only]"));
+    assert_non_null(
+        strstr(r.text, "usual width has the\n                                   lines"));
+    for (const char *line = r.text; *line != '\0'; line += strspn(line, "\n")) {
+        size_t size = strcspn(line, "\n");
+        assert_true(size <= 100);
+        line += size;
+    }
     lh_flags_free(&r);
     r = PARSE(no_environment, "--version");
     assert_int_equal(r.outcome, LH_FLAGS_EXIT);
