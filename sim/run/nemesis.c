@@ -114,7 +114,7 @@ static void note_start(void *arg, struct lh_sim_node *node, enum lh_sim_life wha
     if (!rotten && !chance(n, n->mix.starts_percent))
         return;
     n->starting = node;
-    n->changes_left = 1 + (uint32_t)below(n, rotten ? 4 : 12);
+    n->changes_left = rotten ? 2 + (uint32_t)below(n, 3) : 1 + (uint32_t)below(n, 12);
 }
 
 static void note_change(struct lh_sim_nemesis *n, const struct lh_sim_sight *s)
@@ -195,7 +195,7 @@ void lh_sim_fault_mix_draw(
     t->power_losses = synced ? UINT32_MAX : spoils ? 0 : 1;
     if (!spoils)
         t->weights[LH_SIM_FAULT_IO_ERROR] = t->weights[LH_SIM_FAULT_ROT] =
-            t->weights[LH_SIM_FAULT_LOSE_DISK] = 0;
+            t->weights[LH_SIM_FAULT_LOSE_DISK] = t->weights[LH_SIM_FAULT_ROTTEN_END] = 0;
     /* A file goes on without a full set, but not without the least. */
     t->scraps =
         spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;
