@@ -137,8 +137,8 @@ static struct lh_sim_node *some_holder(struct lh_sim_nemesis *n, uint64_t file)
 }
 
 /* A tail rots at one server, and its machine loses power: at its start it takes that for a torn
- * tail, if it lies behind what was confirmed as equal (FAIL-3). For a while nobody else can show that log, and power may fail again at the
- * start (damage). */
+ * tail, if it lies behind what was confirmed as equal (FAIL-3). For a while nobody else can show
+ * that log, and power may fail again at the start (damage). */
 void lh_sim_fault_rotten_end(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ROT);
