@@ -142,16 +142,59 @@ void lh_sim_fault_rot(struct lh_sim_nemesis *n)
     uint64_t batch = whole || last ? some_batch(n, file, size, last) : 0;
     a.number = whole && batch > 0 ? batch : batch + below(n, size - batch);
     a.mask = 1u << below(n, 8);
+    if (lh_sim_perform(n, &a) && whole)
+        lh_sim_restart_soon(n, a.who, n->mix.term.ns);
+}
+
+/* Some server that has a file of that number; NULL: none has. */
+static struct lh_sim_node *some_holder(struct lh_sim_nemesis *n, uint64_t file)
+{
+    struct lh_sim_node *chosen = NULL;
+    uint64_t size, count = 0;
+
+    for (size_t i = 1; i <= n->servers; i++) {
+        struct lh_sim_node *node = lh_sim_server(n->cluster, i);
+        if (lh_sim_file(node, file, &size) != NULL && below(n, ++count) == 0)
+            chosen = node;
+    }
+    return chosen;
+}
+
+/* A tail rots at one server, and its machine loses power: at its start it takes that for a torn
+ * tail, if it lies behind what was confirmed as equal (FAIL-3). For a while nobody else can show
+ * that log, and power may fail again at the start (damage). */
+void lh_sim_fault_rotten_end(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ROT);
+    const char *path = lh_sim_some_path(n);
+    uint64_t size, away = n->mix.term.ns * 2 + a_while(n).ns;
+    struct lh_sim_node *provoked = n->target;
+    struct lh_sim_chunk tail;
+
+    /* What was not synced may be lost with the power, and is not missed. */
+    if (n->power_left != UINT32_MAX || path == NULL || !lh_sim_tail(n->cluster, path, &tail))
+        return;
+    struct lh_sim_node *holder = some_holder(n, tail.chunk);
+    if (holder == NULL)
+        return;
+    n->target = holder;
+    bool may = lh_sim_may_damage(n, &a.who);
+    n->target = provoked;
+    const uint8_t *file = lh_sim_file(holder, tail.chunk, &size);
+    uint64_t batch = some_batch(n, file, size, chance(n, 30));
+    if (!may || batch == 0)
+        return;
+    a.chunk.number = tail.chunk;
+    a.number = batch + below(n, size - batch);
+    a.mask = 1u << below(n, 8);
     if (!lh_sim_perform(n, &a))
         return;
-    if (whole)
-        lh_sim_restart_soon(n, a.who, n->mix.term.ns);
-    /* Its server takes it for a torn tail only if its machine goes down at once (FAIL-3). */
-    if (last && n->power_left == UINT32_MAX && chance(n, 60)) {
-        n->rotten_ends |= UINT64_C(1) << a.who.number;
-        lh_sim_act_later(n, LH_SIM_ACT_POWER_LOSS, a.who, (struct lh_sim_who){0}, a_while(n).ns,
-            spread(n, 1000, 4000000));
-    }
+    n->rotten_ends |= UINT64_C(1) << a.who.number;
+    for (size_t i = 1; i <= n->servers; i++)
+        if (i != a.who.number &&
+            lh_sim_file(lh_sim_server(n->cluster, i), tail.chunk, &size) != NULL)
+            lh_sim_act_on(n, LH_SIM_ACT_CRASH, server(i), away);
+    lh_sim_act_on(n, LH_SIM_ACT_POWER_LOSS, a.who, 1 + a_while(n).ns / 8);
 }
 
 /* The disk of a machine is lost, with or without the machine (damage). */

@@ -86,15 +86,16 @@ static bool is_critical(const struct lh_sim_sight *s)
 static void go_down(void *arg)
 {
     struct lh_sim_nemesis *n = arg;
-    struct lh_sim_node *provoked = n->target;
+    struct lh_sim_who who = lh_sim_who_is(n, n->starting);
+    bool by_power = n->power_left > 0;
 
-    n->target = n->starting;
     n->starting = NULL;
-    if (!n->resting && n->power_left > 0)
-        lh_sim_fault_power(n);
-    else if (!n->resting)
-        lh_sim_fault_crash(n);
-    n->target = provoked;
+    if (n->resting)
+        return;
+    lh_sim_act_on(
+        n, by_power ? LH_SIM_ACT_POWER_LOSS : LH_SIM_ACT_CRASH, who, 1 + a_while(n).ns / 4);
+    if (by_power && n->power_left != UINT32_MAX)
+        n->power_left--;
 }
 
 /* What a process finds at its start and does about it is done in few steps, and seldom: which of
@@ -114,7 +115,8 @@ static void note_start(void *arg, struct lh_sim_node *node, enum lh_sim_life wha
     if (!rotten && !chance(n, n->mix.starts_percent))
         return;
     n->starting = node;
-    n->changes_left = 1 + (uint32_t)below(n, rotten ? 4 : 12);
+    /* What is rotten is marked, cut and synced, in an order that matters. */
+    n->changes_left = rotten ? 2 + (uint32_t)below(n, 2) : 1 + (uint32_t)below(n, 12);
 }
 
 static void note_change(struct lh_sim_nemesis *n, const struct lh_sim_sight *s)
@@ -195,7 +197,7 @@ void lh_sim_fault_mix_draw(
     t->power_losses = synced ? UINT32_MAX : spoils ? 0 : 1;
     if (!spoils)
         t->weights[LH_SIM_FAULT_IO_ERROR] = t->weights[LH_SIM_FAULT_ROT] =
-            t->weights[LH_SIM_FAULT_LOSE_DISK] = 0;
+            t->weights[LH_SIM_FAULT_LOSE_DISK] = t->weights[LH_SIM_FAULT_ROTTEN_END] = 0;
     /* A file goes on without a full set, but not without the least. */
     t->scraps =
         spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;

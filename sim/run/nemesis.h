@@ -47,6 +47,7 @@
     F(MASTER_PAUSE, master_pause)                                                                  \
     F(CLIENT_ONE_WAY, client_one_way)                                                              \
     F(HALF_CLOSE, half_close)                                                                      \
+    F(ROTTEN_END, rotten_end)                                                                      \
     LH_SIM_FAULTS_OF_STRANGERS(F)                                                                  \
     LH_SIM_FAULTS_OF_MASTERS(F)                                                                    \
     LH_SIM_FAULTS_OF_LEASES(F)
