@@ -98,7 +98,7 @@ static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     w->header.generation += 2;
     w->header.committed = lh_cs_replica_known_committed(r);
     w->header.truncated = lh_cs_replica_truncated(r);
-    if (!whole && !LH_PLANTED("rewritten-log-counts-as-whole")) {
+    if (!whole) {
         LH_MARK("rewriting-finds-less");
         memset(w->header.equal_boot, 0, LH_BOOT_ID_BYTES);
     }

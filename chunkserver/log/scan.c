@@ -162,6 +162,15 @@ void lh_cs_scan_start(struct lh_cs_replica *r)
     scan_read(r);
 }
 
+/* FAIL-5: what a process before had in memory is not known any more. So nobody can say whether all
+ * that was acknowledged is here. */
+static void found_in_doubt(struct lh_cs_replica *r)
+{
+    if (!LH_PLANTED("rewritten-log-counts-as-whole"))
+        memset(r->header.equal_boot, 0, LH_BOOT_ID_BYTES);
+    lh_cs_doubt(r, LH_ERR_UNSYNCED);
+}
+
 static void scan_done(struct lh_cs_replica *r)
 {
     lh_cs_move(r)->writers_known = true;
@@ -177,7 +186,7 @@ static void scan_done(struct lh_cs_replica *r)
     if (r->committed > r->end)
         r->committed = r->end;
     if (r->in_doubt && !r->header.lost)
-        lh_cs_doubt(r, LH_ERR_UNSYNCED);
+        found_in_doubt(r);
     else if (r->loading && !r->header.lost)
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     lh_cs_scan_loaded(r);
