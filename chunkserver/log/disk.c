@@ -211,6 +211,7 @@ static int of_the_disk(int error)
     case LH_ERR_DISK_FULL:
     case LH_ERR_NOT_FOUND:
     case LH_ERR_ALREADY_EXISTS:
+    case LH_ERR_UNSYNCED:
     case LH_ERR_CANCELLED: /* ask_again() */
         return error;
     default:

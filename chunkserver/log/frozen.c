@@ -190,8 +190,6 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
 {
     uint64_t generation = r->header.generation;
 
-    if (LH_PLANTED("refused-header-stays"))
-        return;
     r->header = j->before;
     r->header.generation = generation;
     r->incomplete = r->header.copying;

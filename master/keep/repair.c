@@ -145,6 +145,8 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
     uint32_t backed_by = c->file->min_replicas, recorded = lh_m_recorded(c);
 
+    if (t->good == 0 && needed > 1)
+        return 1; /* what a damaged one has nobody can read while it is copied to (REC-9) */
     if (!c->motion->seal.urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;

@@ -14,8 +14,6 @@ const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
         "a member whose disk refuses the version answers its fence; started again, it serves the old "
         "primary",
         "INV-4"},
-    {"refused-header-stays", "REC-6",
-        "a version that the disk has refused counts as adopted", "INV-3"},
     {"damaged-replica-is-not-read", "REC-9",
         "nothing of a damaged replica is read; what is whole at one of them only is unreadable",
         "settle"},
