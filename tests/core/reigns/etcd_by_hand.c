@@ -77,6 +77,11 @@ static void step(struct world *w, struct lh_input *in)
     lh_reigns_check(w->r);
 }
 
+void world_feed(struct world *w, struct lh_input *in)
+{
+    step(w, in);
+}
+
 static void answer_what_is_of_no_matter(struct world *w)
 {
     Etcdserverpb__TxnResponse txn = ETCDSERVERPB__TXN_RESPONSE__INIT;

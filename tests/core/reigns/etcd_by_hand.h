@@ -59,6 +59,9 @@ void world_stop(struct world *w);
 /* Time passes, in steps at the core's deadlines. */
 void world_run(struct world *w, uint64_t ms);
 
+/* An input as a driver feeds it. */
+void world_feed(struct world *w, struct lh_input *in);
+
 /* The newest open link of that method, or the one before it (`nth` 1), and so on; NULL: none. */
 struct link *world_link(struct world *w, enum lh_method method, size_t nth);
 void world_answer(struct world *w, struct link *l, const ProtobufCMessage *message);

@@ -442,6 +442,87 @@ static void a_program_s_stream_ends_with_its_reign(void **state)
     world_end(&w);
 }
 
+/* A chunkserver that registers is called at its address (SES-7); that call. */
+static struct link *a_server_that_is_called(struct world *w)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register body = LEASEHOLD__REGISTER__INIT;
+
+    world_begin(w, NULL);
+    world_acts(w);
+    body.server_id = "s";
+    body.address = "s:1";
+    body.incarnation = body.registration = 1;
+    body.process = 77;
+    body.identifies = true;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    request.register_ = &body;
+    uint64_t session = world_opens(w, LH_METHOD_SESSION);
+    world_says(w, session, LH_METHOD_SESSION, &request.base);
+    struct link *call = world_link(w, LH_METHOD_IDENTIFY, 0);
+    assert_non_null(call);
+    assert_string_equal(call->address, "s:1");
+    assert_non_null(call->request);
+    return call;
+}
+
+static void what_answers_a_master_that_is_not_confirmed_counts_once_it_is(void **state)
+{
+    struct world w;
+    Leasehold__IdentifyReply reply = LEASEHOLD__IDENTIFY_REPLY__INIT;
+    struct link *call = a_server_that_is_called(&w), *write;
+
+    (void)state;
+    /* given: its registration is durable, and etcd is silent then */
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    world_run(&w, 2500);
+    write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    assert_non_null(write);
+    /* when: the server answers, and its link ends */
+    uint64_t link = call->id;
+    reply.server_id = "s";
+    reply.process = 77;
+    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = link, .method = LH_METHOD_IDENTIFY};
+    in.message = &reply;
+    world_feed(&w, &in);
+    in = (struct lh_input){
+        .kind = LH_IN_LINK_CLOSED, .link = link, .method = LH_METHOD_IDENTIFY, .error = LH_OK};
+    world_feed(&w, &in);
+    world_applied(&w, write); /* it was sent too long ago to confirm */
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    world_run(&w, 10);
+    /* then: it is written down that it was heard */
+    write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    assert_non_null(write);
+    ProtobufCBinaryData put = world_put(write, "map/ss");
+    LeaseholdStored__Server *stored = leasehold_stored__server__unpack(NULL, put.len, put.data);
+    assert_non_null(stored);
+    assert_int_equal(stored->reached, 77);
+    leasehold_stored__server__free_unpacked(stored, NULL);
+    world_end(&w);
+}
+
+static void a_master_s_calls_end_with_its_reign(void **state)
+{
+    struct world w;
+    struct link *call = a_server_that_is_called(&w);
+    uint64_t link = call->id;
+
+    (void)state;
+    ProtobufCBinaryData other = world_head(700, 1, 4711, 0);
+    world_not_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0), &other, 900);
+    for (size_t i = 0; i < w.count; i++)
+        assert_false(w.links[i].id == link && w.links[i].open);
+    /* What comes late is nobody's. */
+    struct lh_input in = {.kind = LH_IN_LINK_CLOSED,
+        .link = link,
+        .method = LH_METHOD_IDENTIFY,
+        .error = LH_ERR_UNAVAILABLE};
+    world_feed(&w, &in);
+    free(other.data);
+    world_end(&w);
+}
+
 static void a_transfer_that_cannot_be_done_now_says_so(void **state)
 {
     struct world w;
@@ -499,6 +580,8 @@ int main(void)
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
         cmocka_unit_test(nothing_is_said_on_a_link_that_was_refused),
         cmocka_unit_test(a_program_s_stream_ends_with_its_reign),
+        cmocka_unit_test(what_answers_a_master_that_is_not_confirmed_counts_once_it_is),
+        cmocka_unit_test(a_master_s_calls_end_with_its_reign),
         cmocka_unit_test(a_transfer_that_cannot_be_done_now_says_so),
         cmocka_unit_test(a_call_that_waits_is_carried_out_with_the_next_confirmation),
     };
