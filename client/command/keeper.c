@@ -37,6 +37,8 @@ struct watchdog {
 
 static sigset_t signals_before; /* lh_keeper_signals() */
 
+#define FINISH_TRIES 500u /* milliseconds */
+
 #define KEEPER_NONE                                                                                \
     (struct lh_keeper)                                                                             \
     {                                                                                              \
@@ -218,8 +220,9 @@ static bool look_after(const struct watchdog *w)
         info.si_pid == 0)
         return false;
     (void)kill(-w->program, SIGKILL);
+    bool has_status = waitpid(w->program, &status, 0) == w->program;
     lh_reach_end(w->reach);
-    if (waitpid(w->program, &status, 0) == w->program)
+    if (has_status)
         report(w, LH_KEEPER_ENDED, status);
     return true;
 }
@@ -275,7 +278,6 @@ static void watch(
 static void guard(
     struct watchdog *w, bool terminal, char *const *arguments, char *const *environment)
 {
-    siginfo_t info;
     sigset_t all;
 
     (void)setpgid(0, 0);
@@ -297,7 +299,7 @@ static void guard(
     w->control = w->pipe = -1;
     close_others(w); /* but the pipe's other end: the kernel acts only while somebody has it */
     if (watchdog > 0)
-        (void)waitid(P_PID, (id_t)watchdog, &info, WEXITED | WNOWAIT);
+        (void)waitpid(watchdog, NULL, 0);
     lh_reach_end(w->reach);
 }
 
@@ -390,14 +392,19 @@ void lh_keeper_kill(const struct lh_keeper *k)
 enum lh_keeper_event lh_keeper_next(struct lh_keeper *k, int *value)
 {
     struct message m;
-    ssize_t n = recv(k->control, &m, sizeof m, MSG_DONTWAIT);
+    ssize_t n;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    /* A watchdog that has ended with limits that it had not read: what it said is still there. */
+    do
+        n = recv(k->control, &m, sizeof m, MSG_DONTWAIT);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (n < 0 && errno == EAGAIN)
         return LH_KEEPER_NOTHING;
     if (n != (ssize_t)sizeof m) {
         lh_keeper_signal(k, SIGKILL);
         k->group = 0;
-        return LH_KEEPER_LOST; /* lh_keeper_finish() ends the others */
+        lh_reach_end(&k->reach); /* the guard, too: it may be stopped */
+        return LH_KEEPER_LOST;
     }
     if (m.event == LH_KEEPER_STARTED)
         k->group = m.value;
@@ -426,10 +433,14 @@ void lh_keeper_finish(struct lh_keeper *k)
         (void)close(k->control);
     if (k->pipe >= 0)
         (void)close(k->pipe);
-    if (k->guard > 0) {
-        lh_reach_end(&k->reach); /* the guard, too: it may be stopped */
-        (void)waitpid(k->guard, NULL, 0);
+    /* Nothing is left but the guard, which ends now, unless it is stopped. */
+    for (unsigned i = 0; k->guard > 0 && i < FINISH_TRIES; i++) {
+        if (waitpid(k->guard, NULL, WNOHANG) != 0)
+            break;
+        (void)poll(NULL, 0, 1);
     }
+    if (k->guard > 0)
+        lh_reach_end(&k->reach);
     lh_reach_close(&k->reach);
     *k = KEEPER_NONE;
 }

@@ -35,5 +35,5 @@ void lh_reach_enter(const struct lh_reach *reach);
 unsigned lh_reach_signal(int number, pid_t group);
 /* Kills all in the cgroup, and all descendants of the calling process. */
 void lh_reach_kill(const struct lh_reach *reach);
-/* Likewise, and returns when none is left that it may kill. Reaps none of them. */
+/* Likewise, and returns when none is left that it may kill. Reaps all children. */
 void lh_reach_end(const struct lh_reach *reach);

@@ -68,7 +68,7 @@ enum lh_session_state {
 };
 
 struct lh_session_options {
-    uint64_t term_ms; /* 10000 if 0; at most LH_SESSION_TERM_MAX; the master may raise it */
+    uint64_t term_ms; /* 10000 if 0; at most LH_SESSION_TERM_MAX; the master may change it */
     /* What a person should see of this program, at most 128 bytes that a terminal shows; the
      * process's name if NULL. */
     const char *label;

@@ -347,7 +347,7 @@ static void what_has_left_is_ended_with_the_program(void **state)
     (void)state;
     bool warned;
     struct lh_keeper k =
-        start(LEAVES "trap 'exit 4' TERM; while :; do sleep 1000 & wait; done", never());
+        start("trap 'exit 4' TERM; " LEAVES "while :; do sleep 1000 & wait; done", never());
     program_is_up();
     program_has_started(&k);
     lh_keeper_signal(&k, SIGTERM);
@@ -371,9 +371,9 @@ static void what_has_left_gets_sigterm_too(void **state)
     (void)state;
     bool warned;
     struct lh_keeper_limits limits = {0, in_ms(60000), in_ms(60000)};
-    struct lh_keeper k = start("setsid sh -c 'trap \"echo term >&9; exit\" TERM; echo up >&9; "
-                               "while :; do sleep 1000 & wait; done' & "
-                               "trap 'wait; exit 5' TERM; while :; do sleep 1000 & wait $!; done",
+    struct lh_keeper k = start("trap : TERM; setsid sh -c 'trap \"echo term >&9; exit\" TERM; "
+                               "echo up >&9; while :; do sleep 1000 & wait; done' & "
+                               "while :; do sleep 1000 & wait; done",
         never());
     program_is_up();
     lh_keeper_limit(&k, &limits);
@@ -382,7 +382,7 @@ static void what_has_left_gets_sigterm_too(void **state)
     assert_memory_equal(text, "term\n", 5);
     limits.kill_at = 0;
     lh_keeper_limit(&k, &limits);
-    (void)ended(&k, &warned);
+    assert_int_equal(ended(&k, &warned), 128 + SIGKILL);
     assert_true(warned);
     they_are_gone();
 }
@@ -422,6 +422,24 @@ static void what_has_left_is_ended_by_leasehold_alone(void **state)
     assert_int_equal(kill(k.guard, SIGSTOP) + kill(watchdog, SIGSTOP), 0);
     assert_int_equal(kill(watchdog, SIGKILL) + kill(k.guard, SIGKILL), 0);
     assert_int_equal(ended(&k, &warned), -1);
+    they_are_gone();
+}
+
+/* The watchdog ends with a limit that it has not read: what it said before is heard anyway. */
+static void a_limit_that_comes_too_late_hides_no_status(void **state)
+{
+    (void)state;
+    bool warned;
+    struct lh_keeper k = start(obedient, never());
+    struct lh_keeper_limits limits = never();
+    program_is_up();
+    program_has_started(&k);
+    pid_t watchdog = child_of(k.guard);
+    assert_int_equal(kill(watchdog, SIGSTOP), 0);
+    lh_keeper_signal(&k, SIGTERM);
+    lh_keeper_limit(&k, &limits);
+    assert_int_equal(kill(watchdog, SIGCONT), 0);
+    assert_int_equal(ended(&k, &warned), 5);
     they_are_gone();
 }
 
@@ -475,6 +493,7 @@ int main(void)
         cmocka_unit_test(what_has_left_gets_sigterm_too),
         cmocka_unit_test(what_has_left_is_ended_whoever_is_killed),
         cmocka_unit_test(what_has_left_is_ended_by_leasehold_alone),
+        cmocka_unit_test(a_limit_that_comes_too_late_hides_no_status),
         cmocka_unit_test(a_guard_that_is_stopped_delays_nothing),
         cmocka_unit_test(no_cgroup_is_left),
     };

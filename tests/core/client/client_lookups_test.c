@@ -390,6 +390,19 @@ static void a_path_that_was_dropped_is_asked_for_again(void **state)
     world_deinit(&w);
 }
 
+/* VAL-2: the change waits for that. */
+static void a_path_that_changes_is_remembered_for_as_long_as_is_promised(void **state)
+{
+    (void)state;
+    given_known_file();
+    Leasehold__ValueRead m = looked_up(opens_and_looks_up("/p", 7, 0), 7);
+    m.leased = false;
+    m.changing = 9;
+    say_read(m);
+    opens_from_memory("/p", 7);
+    world_deinit(&w);
+}
+
 static void a_path_without_a_file_is_not_remembered(void **state)
 {
     Leasehold__StatReply stat = LEASEHOLD__STAT_REPLY__INIT;
@@ -571,6 +584,7 @@ int main(void)
         cmocka_unit_test(chunks_are_forgotten_with_the_stream),
         cmocka_unit_test(an_exclusive_appender_always_asks),
         cmocka_unit_test(a_path_that_was_dropped_is_asked_for_again),
+        cmocka_unit_test(a_path_that_changes_is_remembered_for_as_long_as_is_promised),
         cmocka_unit_test(a_path_without_a_file_is_not_remembered),
         cmocka_unit_test(an_answer_that_makes_no_sense_is_not_believed),
         cmocka_unit_test(a_lease_is_renewed_in_its_last_third),
