@@ -17,8 +17,6 @@ static bool is_empty(const struct lh_master *m, const struct lh_m_member *member
 bool lh_m_member_needed(const struct lh_master *m, const struct lh_m_chunk *c,
     const struct lh_m_member *member, uint32_t staying)
 {
-    if (member->lost && LH_PLANTED("marked-replica-is-not-needed"))
-        return false;
     return staying < c->file->replication && !member->joining && !is_empty(m, member);
 }
 

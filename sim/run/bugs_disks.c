@@ -19,7 +19,4 @@ const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
         "settle"},
     {"damaged-file-goes-first", "REC-9",
         "the file that is damaged is removed before what replaces it adds up", "settle"},
-    {"marked-replica-is-not-needed", "REC-10",
-        "the last replica of a chunk is not needed since it is damaged; its server is switched off",
-        "KEEP-2"},
 };

@@ -412,10 +412,10 @@ static void a_read_only_file_system_is_opened_as_it_is(void **state)
     if (mount("tmpfs", path, "tmpfs", 0, "size=1m") != 0)
         skip(); /* not allowed to */
     (void)snprintf(data, sizeof data, "%s/data", path);
-    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_open(data, "cs1", NULL, &dir, why, sizeof why), LH_OK);
     lh_data_dir_close(dir);
     assert_int_equal(mount("tmpfs", path, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
-    int error = lh_data_dir_open(data, "cs1", &dir, why, sizeof why);
+    int error = lh_data_dir_open(data, "cs1", NULL, &dir, why, sizeof why);
     if (error == LH_OK) {
         assert_true(lh_data_dir_unwritten(dir));
         assert_int_equal(lh_data_dir_identity(dir)->incarnation, 1);

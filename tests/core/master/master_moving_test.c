@@ -538,6 +538,52 @@ static void a_server_is_safe_to_stop_when_every_replica_has_a_replacement(void *
     assert_int_equal(info_of(a)->admin, LEASEHOLD__SERVER_ADMIN__DRAINING);
 }
 
+static void lose(struct server *s, uint64_t chunk, bool kept)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaLost m = LEASEHOLD__REPLICA_LOST__INIT;
+
+    m.session = s->session;
+    m.chunk = chunk;
+    m.version = 1;
+    m.error = LEASEHOLD__ERROR_CODE__CORRUPT;
+    m.kept = kept;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
+    request.lost = &m;
+    server_send(&w, s, &request);
+}
+
+/* REC-10: nobody says "safe to stop" of a server that has the last replica of which anything can be
+ * read. */
+static void the_last_damaged_replica_is_needed(void **state)
+{
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    for (size_t i = 0; i < 3; i++)
+        lose(&all[i], 1, true);
+    drain(a);
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+    assert_int_equal(info_of(a)->replicas_to_move, 1);
+}
+
+/* Of one that has nothing of it nothing is lost. */
+static void a_replica_of_which_nothing_is_left_is_not_needed(void **state)
+{
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    lose(a, 1, false);
+    drain(a);
+    obedience(5000);
+    assert_true(info_of(a)->safe_to_stop);
+}
+
 static void the_primary_of_a_tail_moves_and_then_its_replica(void **state)
 {
     const Leasehold__Grant *grant = NULL;
@@ -946,6 +992,8 @@ int main(void)
         STORY(a_drain_is_durable_before_it_is_answered),
         STORY(what_makes_no_sense_is_refused),
         STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
+        STORY(the_last_damaged_replica_is_needed),
+        STORY(a_replica_of_which_nothing_is_left_is_not_needed),
         STORY(the_primary_of_a_tail_moves_and_then_its_replica),
         STORY(a_drained_member_of_an_idle_tail_goes_once_it_is_one_too_many),
         STORY(a_drain_that_is_taken_back_moves_nothing_more),
