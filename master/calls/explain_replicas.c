@@ -91,7 +91,13 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
                               : "it has been away");
         break;
     case LH_M_LOST:
-        lh_m_say(out, "%s has lost its replica: it is of no use until it is copied anew.", s->id);
+        if (lh_m_is_kept(m, member))
+            lh_m_say(out,
+                "The replica at %s is damaged: what is whole of it is read, and it is to be copied "
+                "again.",
+                s->id);
+        else
+            lh_m_say(out, "%s has lost its replica: it is to be copied again.", s->id);
         break;
     case LH_M_MISSING:
         lh_m_say(out, "%s registered without its replica.", s->id);
