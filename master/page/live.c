@@ -14,7 +14,7 @@
 #define SEND_BYTES 16384
 
 /* Who has not taken a frame for so long gives way to another viewer. */
-#define GIVES_WAY_NS UINT64_C(2000000000)
+#define GIVES_WAY_NS UINT64_C(5000000000)
 
 /* ---- Frames. */
 

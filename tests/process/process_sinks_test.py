@@ -206,11 +206,15 @@ class SinksTest(ClusterTest):
         self.use()
         for node in self.cluster.nodes():
             resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (1 << 12, -1))
-        self.cluster.run("append", "--create", "--timeout=2s", "/sinks/other", stdin=b"record\n")
+
+        def not_ready():
+            self.cluster.run("create", "--timeout=2s", "/sinks/other")
+            self.cluster.run("append", "--timeout=2s", "--give-up=2s", f"{PATH}1", stdin=b"more\n")
+            return status(self.cluster.master.metrics, "/readyz") == 503
+        wait_for("the master not to be ready", not_ready)
         for node in self.cluster.nodes():
             self.assertNotEqual(node.process.poll(), -signal.SIGXFSZ, node.name)
         self.assertTrue(self.cluster.master.running())
-        self.assertEqual(status(self.cluster.master.metrics, "/readyz"), 503)
         resource.prlimit(self.cluster.master.process.pid, resource.RLIMIT_FSIZE, (-1, -1))
         wait_for("the master to write again",
                  lambda: status(self.cluster.master.metrics, "/readyz") == 200)

@@ -212,11 +212,8 @@ static void whoever_is_slow_gives_way_to_others(void **state)
     for (unsigned from = 1; from < 4; from++) {
         int fd = connect_from(from, port);
         assert_true(is_answered(fd, whole));
-        assert_true(is_answered(fd, whole)); /* it keeps its place between two */
         (void)close(fd);
     }
-    /* Of the slow ones the newest are still there; they can finish. */
-    assert_true(is_answered(slow[2 * LH_OBSERVE_CONNECTIONS_MAX - 1], "\r\n"));
     assert_false(is_answered(slow[0], "\r\n"));
     for (unsigned i = 0; i < 2 * LH_OBSERVE_CONNECTIONS_MAX; i++)
         (void)close(slow[i]);
