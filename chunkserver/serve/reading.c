@@ -66,12 +66,14 @@ static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repli
     lh_cs_link_close(cs, link, LH_OK, NULL);
 }
 
-static void refuse(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_replica *r, int error,
-    const char *text)
+static void refuse(struct lh_cs_link *l, const Leasehold__ReadRequest *request,
+    const struct lh_cs_replica *r, int error, const char *text)
 {
+    struct lh_cs_serving *room = l->room;
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
 
-    reply(cs, link, r, error, text, NULL, m);
+    m.resynced = request->resync;
+    reply(room->cs, l->id, r, error, text, NULL, m);
 }
 
 static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_cs_piece *piece)
@@ -79,6 +81,7 @@ static void finish(struct lh_cs_reading *rd, int error, const char *text, struct
     Leasehold__DamagedBatch damaged[LH_SEARCH_DAMAGED], *list[LH_SEARCH_DAMAGED];
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
 
+    m.resynced = rd->search != NULL;
     if (rd->search != NULL && error == LH_OK) {
         m.offset = rd->offset;
         m.damaged = list;
@@ -208,29 +211,29 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     const char *text;
     if (for_client && lh_cs_capability(cs, m->chunk, LH_CAPABILITY_READ, &m->capability, &until,
                           &text) != LH_OK) {
-        refuse(cs, l->id, NULL, LH_ERR_STALE_CAPABILITY, text);
+        refuse(l, m, NULL, LH_ERR_STALE_CAPABILITY, text);
         return;
     }
     if (r == NULL || r->state == LH_CS_REPLICA_REMOVING || r->state == LH_CS_REPLICA_CREATING) {
-        refuse(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL);
+        refuse(l, m, NULL, LH_ERR_NO_REPLICA, NULL);
         return;
     }
     if (r->incomplete) {
         LH_MARK("read-incomplete");
-        refuse(cs, l->id, NULL, LH_ERR_RECOVERING, "this replica is incomplete");
+        refuse(l, m, NULL, LH_ERR_RECOVERING, "this replica is incomplete");
         return;
     }
     bool damaged = r->state == LH_CS_REPLICA_LOST;
     if (damaged && (r->headless || m->mode == LEASEHOLD__READ_MODE__RECOVERY ||
                        LH_PLANTED("damaged-replica-is-not-read"))) {
         LH_MARK("read-lost-replica");
-        refuse(cs, l->id, r, LH_ERR_CORRUPT, "this replica is damaged: read another one");
+        refuse(l, m, r, LH_ERR_CORRUPT, "this replica is damaged: read another one");
         return;
     }
     if (damaged)
         LH_MARK("read-damaged-replica");
     if (r->state != LH_CS_REPLICA_READY && !lh_cs_replica_is_kept(r)) {
-        refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
+        refuse(l, m, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
     struct lh_cs_reading *rd = lh_alloc(sizeof *rd);
@@ -277,7 +280,6 @@ static void searched(struct lh_cs_reading *rd, int result)
     uint64_t window = rd->replica->cs->config.bounds.read_bytes;
 
     if (result == LH_ERR_NOT_FOUND) {
-        LH_MARK("read-nothing-behind-damage");
         rd->offset = rd->limit;
         finish(rd, LH_OK, NULL, NULL);
         return;
@@ -285,8 +287,6 @@ static void searched(struct lh_cs_reading *rd, int result)
     rd->found = result == LH_OK;
     rd->offset = rd->found ? s->start : s->at;
     rd->narrowed = false;
-    if (rd->found)
-        LH_MARK("read-behind-damage");
     start(rd, rd->found ? rd->max_bytes : s->bytes > window ? s->bytes : window);
 }
 
@@ -316,7 +316,6 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 static bool narrow(struct lh_cs_reading *rd)
 {
     if (rd->asked > SECTOR_BYTES) {
-        LH_MARK("read-narrowed");
         rd->narrowed = true;
         start(rd, rd->asked / 2);
     } else if (rd->search != NULL && !rd->found) {
