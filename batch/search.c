@@ -18,13 +18,13 @@ struct window {
 /* A step: over when it is WOULD_BLOCK, OK or NOT_FOUND. */
 #define GO_ON 1
 
-void lh_log_search_init(
-    struct lh_log_search *s, uint64_t chunk, uint64_t offset, uint64_t limit, uint32_t batch_max)
+void lh_log_search_init(struct lh_log_search *s, uint64_t chunk, uint64_t offset, uint64_t limit,
+    uint32_t batch_max, uint64_t more)
 {
     *s = (struct lh_log_search){.chunk = chunk,
         .limit = limit,
         .batch_max = batch_max,
-        .left = 2 * (limit > offset ? limit - offset : 0) + LH_SEARCH_BYTES,
+        .left = 2 * (limit > offset ? limit - offset : 0) + more,
         .at = offset};
 }
 
@@ -73,8 +73,8 @@ static void note_damaged(struct lh_log_search *s, const struct lh_batch_header *
         s->damaged[s->damaged_count++] = (struct lh_damaged){s->at, *h};
 }
 
-/* The batches that were followed do not go on at `at`: looks for others. None of them can have begun
- * before: what was followed was either the log, or inside a record that ends behind it. */
+/* The batches that were followed do not go on at `at`: looks for others. None of them can have
+ * begun before: what was followed was either the log, or inside a record that ends behind it. */
 static int unfollow(struct lh_log_search *s)
 {
     if (s->anchored)

@@ -7,13 +7,10 @@
  *   - from the right: the batches from it on follow each other to the end of the log, or for longer
  *     than the largest batch. What is inside a record does neither.
  * Pure: the caller reads the bytes that a search wants. What a search costs has a bound, whatever
- * is stored: behind LH_SEARCH_BYTES of vain reading and checking nothing is found. */
+ * is stored: nothing is found once that is spent. */
 #pragma once
 
 #include "batch/batch.h"
-
-/* Beyond twice the bytes from the damage to the end. */
-#define LH_SEARCH_BYTES (256u << 20)
 
 /* Damaged batches that are described; behind them the search goes on all the same. */
 #define LH_SEARCH_DAMAGED 64u
@@ -37,9 +34,10 @@ struct lh_log_search {
     size_t damaged_count;
 };
 
-/* From the batch at `offset` on, below `limit`. */
-void lh_log_search_init(
-    struct lh_log_search *s, uint64_t chunk, uint64_t offset, uint64_t limit, uint32_t batch_max);
+/* From the batch at `offset` on, below `limit`. Twice the bytes up to there may be read and
+ * checked, and `more`. */
+void lh_log_search_init(struct lh_log_search *s, uint64_t chunk, uint64_t offset, uint64_t limit,
+    uint32_t batch_max, uint64_t more);
 
 /* Goes on with the log's bytes from `s->at` on; `front` bytes before them are at the beginning of
  * `b`: at the first call those that have the running checksum there.

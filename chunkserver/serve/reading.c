@@ -7,9 +7,6 @@
 
 #include <stdlib.h>
 
-/* No smaller piece of a disk can be read where a larger one cannot. */
-#define SECTOR_BYTES 4096u
-
 static bool answers_as_primary(const struct lh_cs_replica *r)
 {
     return lh_cs_primary_of(r) != NULL && lh_cs_primary_has_recovered(lh_cs_primary_of(r)) &&
@@ -295,8 +292,8 @@ static struct lh_log_search *search_of(struct lh_cs_reading *rd)
     struct lh_cs_replica *r = rd->replica;
 
     if (!rd->searching)
-        lh_log_search_init(
-            rd->search, r->chunk, rd->offset, rd->limit, lh_batch_bytes_max(r->header.chunk_size));
+        lh_log_search_init(rd->search, r->chunk, rd->offset, rd->limit,
+            lh_batch_bytes_max(r->header.chunk_size), r->cs->config.bounds.search_bytes);
     rd->searching = true;
     return rd->search;
 }
@@ -315,7 +312,7 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
  * read in smaller pieces. False: no smaller piece helps. */
 static bool narrow(struct lh_cs_reading *rd)
 {
-    if (rd->asked > SECTOR_BYTES) {
+    if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes) {
         rd->narrowed = true;
         start(rd, rd->asked / 2);
     } else if (rd->search != NULL && !rd->found) {

@@ -1,8 +1,8 @@
 /* `leasehold salvage`: what is left of a file, and what is damaged everywhere (REC-9a).
  *
  * Every member of every chunk is read for itself, from the first byte to the last. What one of them
- * cannot give is a range; what none can give is the intersection of these ranges, and is lost unless
- * a member that was not reached has it. Nothing is changed. */
+ * cannot give is a range; what none can give is the intersection of these ranges, and is lost
+ * unless a member that was not reached has it. Nothing is changed. */
 #include "client/command/command.h"
 
 #include "base/alloc.h"

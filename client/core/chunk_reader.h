@@ -99,8 +99,8 @@ bool lh_client_gap_answered(
 /* The member has nothing at all from `offset` on. */
 void lh_client_gap_nothing(struct lh_client_chunk_reader *cr, const char *address, int error);
 
-/* Reports the gap to the FETCH under way and goes behind it, if each member has answered. False: one
- * has not, which may have what the others lack. */
+/* Reports the gap to the FETCH under way and goes behind it, if each member has answered. False:
+ * one has not, which may have what the others lack. */
 bool lh_client_gap_pass(struct lh_client_chunk_reader *cr);
 
 /* Batches were taken: nothing is known of damage here. */

@@ -250,26 +250,24 @@ struct lh_reader_close_call {
     struct lh_client_reader *reader;
 };
 
-/* What a member has answered that was asked for a batch and what follows it. */
 struct lh_client_gap_member {
     char *server_id;
-    int error;
+    int error; /* that it has answered */
 };
 
 /* What no member of a chunk can give (REC-9a): bytes of the file [from, to). */
 struct lh_client_gap {
-    uint64_t from, to;
-    uint64_t chunk;
+    uint64_t from, to, chunk;
     struct lh_client_gap_member *members; /* all of them */
     size_t member_count;                  /* 0: there is no gap */
 };
 void lh_client_gap_deinit(struct lh_client_gap *gap);
 
 /* The next bytes of the file; one FETCH per reader at a time. Completes with LH_OK and whole
- * batches whose checksums hold, or, of a reader that skips damage, with a gap and no batches; with CLOSED at the end: every record that was acknowledged before
- * the call was fed has then been given out; with DEADLINE_EXCEEDED or the last failure's error at
- * the deadline; and with what asking again cannot help (NOT_FOUND, CORRUPT, INVALID_ARGUMENT). The
- * reader stays where it is after an error and may be asked again. */
+ * batches whose checksums hold, or with a gap and no batches; with CLOSED at the end: every record
+ * that was acknowledged before the call was fed has then been given out; with DEADLINE_EXCEEDED or
+ * the last failure's error at the deadline; and with what asking again cannot help (NOT_FOUND,
+ * CORRUPT, INVALID_ARGUMENT). After an error the reader stays where it is. */
 struct lh_fetch_call {
     struct lh_call call;
     struct lh_client_reader *reader;

@@ -1,7 +1,7 @@
 /* Behind damage (REC-9a). A reader that skips damage asks each member where its next whole batch
  * begins. The first of these places is where it goes on; what lies before is a gap, of which the
- * program is told. No member is left out: the one that does not answer may have what the others have
- * lost. Nor is one of them that the master does not name any more, or has named since. */
+ * program is told. No member is left out: the one that does not answer may have what the others
+ * have lost. Members are those that the master has named since. */
 #include "client/core/chunk_reader.h"
 #include "client/core/reader.h"
 

@@ -47,7 +47,7 @@
  *
  * CONVENTIONS
  *
- * Functions return LH_OK (0), LH_END or LH_GAP (1 and 2, readers only) or one of the negative errors below, and
+ * Functions return LH_OK (0), LH_END or LH_GAP (1, 2; readers only) or a negative error below, and
  * fill their output arguments only when they return LH_OK, unless they say otherwise.
  * lh_last_error() then says in a sentence what happened to which thing.
  *

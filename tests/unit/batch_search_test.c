@@ -60,7 +60,7 @@ static int search(struct lh_log_search *s, const struct log *l, uint64_t offset,
 {
     int result = LH_ERR_WOULD_BLOCK;
 
-    lh_log_search_init(s, CHUNK, offset, l->size, BATCH_MAX);
+    lh_log_search_init(s, CHUNK, offset, l->size, BATCH_MAX, 1u << 20);
     while (result == LH_ERR_WOULD_BLOCK) {
         uint64_t front = s->at < 8 ? s->at : 8, bytes = s->bytes > window ? s->bytes : window;
         if (bytes > l->size - s->at)
@@ -181,7 +181,7 @@ static void what_looks_like_batches_has_a_bounded_cost(void **state)
             "....LHB2\x00\x0f\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00", 24);
     log_append(l, record, sizeof record);
     l->bytes[BATCH + 5] ^= 1;
-    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX);
+    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX, 1u << 20);
     s.left = 100000;
     struct lh_buf b = lh_buf_copy(l->bytes + BATCH - 8, l->size - BATCH + 8);
     assert_int_equal(lh_log_search(&s, &b, 8), LH_ERR_NOT_FOUND);
@@ -196,14 +196,14 @@ static void bytes_that_cannot_be_read_are_passed(void **state)
     struct lh_log_search s;
 
     (void)state;
-    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX);
+    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX, 1u << 20);
     assert_int_equal(lh_log_search_unreadable(&s, BATCH + 10), LH_ERR_WOULD_BLOCK);
     assert_int_equal(s.at, 2 * BATCH + 10);
     struct lh_buf b = lh_buf_copy(l->bytes + s.at, l->size - s.at);
     assert_int_equal(lh_log_search(&s, &b, 0), LH_OK);
     assert_int_equal(s.start, 3 * BATCH);
     lh_buf_clear(&b);
-    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX);
+    lh_log_search_init(&s, CHUNK, BATCH, l->size, BATCH_MAX, 1u << 20);
     assert_int_equal(lh_log_search_unreadable(&s, l->size), LH_ERR_NOT_FOUND);
     free(l);
 }

@@ -1,5 +1,4 @@
 /* The client core's reader. */
-#include "client/core/reader.h"
 #include "tests/core/client/client_world.h"
 
 #define WRITER 99u
@@ -15,6 +14,7 @@ struct reader {
     struct lh_fetch_call fetch;
     struct asked asked[32]; /* the last READs */
     unsigned reads;
+    bool skips; /* what is damaged everywhere */
 };
 
 /* A reader of the world that there is. */
@@ -28,6 +28,7 @@ static void open_in_world(
         .offset = offset,
         .follow = follow,
         .readahead = 8u << 20,
+        .skip_damaged = r->skips,
     };
 
     open.deadline = in_ms(&r->w, 1000);
@@ -345,8 +346,12 @@ static void what_is_corrupt_everywhere_is_told(void **state)
 
 static void open_skipping_reader(struct reader *r, Leasehold__ChunkInfo *chunks, size_t count)
 {
-    open_patient_reader(r, false, 0, chunks, count);
-    r->core->skip_damaged = true;
+    struct lh_duration never = LH_DURATION_FOREVER;
+
+    *r = (struct reader){.skips = true};
+    world_init_with(&r->w,
+        (struct lh_client_config){.late_first = never, .late_min = never, .late_max = never});
+    open_in_world(r, false, 0, chunks, count);
 }
 
 /* The next batch is at `at`; 0: there is none. */
