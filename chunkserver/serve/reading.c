@@ -261,9 +261,9 @@ static bool read_larger(struct lh_cs_reading *rd, const struct lh_buf *bytes)
     uint8_t header[LH_BATCH_HEADER_BYTES];
     struct lh_batch_header h;
 
-    if (rd->narrowed || !lh_buf_read(bytes, bytes->size - rd->asked, header, sizeof header) ||
+    if (!lh_buf_read(bytes, bytes->size - rd->asked, header, sizeof header) ||
         lh_batch_header_decode(header, &h) != LH_OK || h.size <= rd->asked ||
-        h.size > rd->limit - rd->offset)
+        h.size > rd->limit - rd->offset || (rd->unreadable > 0 && h.size >= rd->unreadable))
         return false;
     start(rd, h.size);
     return true;
@@ -283,7 +283,7 @@ static void searched(struct lh_cs_reading *rd, int result)
     }
     rd->found = result == LH_OK;
     rd->offset = rd->found ? s->start : s->at;
-    rd->narrowed = false;
+    rd->unreadable = 0;
     start(rd, rd->found ? rd->max_bytes : s->bytes > window ? s->bytes : window);
 }
 
@@ -303,8 +303,13 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
     struct lh_log_search *s = search_of(rd);
     int result = lh_log_search(s, bytes, bytes->size - rd->asked);
 
-    if (result == LH_ERR_WOULD_BLOCK && rd->narrowed && s->at == rd->offset && s->bytes > rd->asked)
-        result = lh_log_search_unreadable(s, 1); /* of what begins here the disk cannot read all */
+    if (result == LH_ERR_WOULD_BLOCK && rd->unreadable > 0 && s->at == rd->offset) {
+        if (s->bytes > rd->asked && s->bytes < rd->unreadable) {
+            start(rd, s->bytes);
+            return;
+        }
+        result = lh_log_search_unreadable(s, 1); /* what begins here the disk cannot read */
+    }
     searched(rd, result);
 }
 
@@ -312,8 +317,8 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
  * read in smaller pieces. False: no smaller piece helps. */
 static bool narrow(struct lh_cs_reading *rd)
 {
+    rd->unreadable = rd->asked;
     if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes) {
-        rd->narrowed = true;
         start(rd, rd->asked / 2);
     } else if (rd->search != NULL && !rd->found) {
         searched(rd, lh_log_search_unreadable(search_of(rd), rd->asked));

@@ -16,7 +16,7 @@ struct lh_cs_reading {
     struct lh_log_search *search; /* it begins behind damage; NULL: where it says (REC-9a) */
     bool searching;               /* ... and the search has begun */
     bool found;                   /* ... and that is known to be at `offset` */
-    bool narrowed;                /* less is read at once, since the disk cannot read it all */
+    uint64_t unreadable;          /* so many bytes from `offset` the disk could not read; 0: none */
     uint64_t limit;               /* the read under way stops here */
     uint64_t asked;               /* bytes that it is to bring */
     struct lh_instant until;      /* waits for more until then */

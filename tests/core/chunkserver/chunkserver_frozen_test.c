@@ -304,6 +304,29 @@ STORY(behind_damage_the_next_whole_batch_is_named_and_read)
     }
 }
 
+STORY(what_lies_around_an_unreadable_sector_is_read)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    w->bounds.read_least_bytes = 16;
+    for (int i = A; i <= C; i++)
+        restart(w, i, false); /* with these bounds */
+    (void)given_a_sealed_chunk(w, 6);
+    rot(w, A, 4 * BATCH + 50);
+    find_rot(w, A, 4);
+    w->nodes[A].bad_byte = LH_LOG_START + BATCH + 50;
+
+    q.version = 1;
+    q.max_bytes = 3 * BATCH;
+    struct conn *r = reader(w, A, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK); /* the first batch */
+    assert_int_equal(behind(w, A, BATCH)->offset, 2 * BATCH);
+    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 5 * BATCH);
+    w->nodes[A].bad_byte = LH_LOG_START + 5 * BATCH + 50;
+    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 6 * BATCH);
+}
+
 STORY(a_batch_that_is_whole_anywhere_is_copied)
 {
     uint64_t checksum = given_rot_everywhere(w);
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
         cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),
+        cmocka_unit_test(what_lies_around_an_unreadable_sector_is_read),
         cmocka_unit_test(a_batch_that_is_whole_anywhere_is_copied),
         cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),
         cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),
