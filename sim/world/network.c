@@ -235,7 +235,13 @@ static struct lh_sim_node *called(struct lh_sim *sim, const char *server)
 {
     size_t name_size;
 
-    return lh_sim_find(sim, lh_server_address(server, &name_size));
+    struct lh_sim_node *node = lh_sim_find(sim, lh_server_address(server, &name_size));
+    return node != NULL && !node->up && node->in_its_place != NULL ? node->in_its_place : node;
+}
+
+void lh_sim_take_address(struct lh_sim_node *of, struct lh_sim_node *by)
+{
+    of->in_its_place = by;
 }
 
 /* What rpc/ finds out in a handshake (ACC-8). */
