@@ -206,7 +206,8 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
  * damaged says nothing. */
 static bool is_rot(const struct lh_cs_replica *r, int why)
 {
-    bool same_boot = !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+    bool same_boot =
+        !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 
     return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
            why != LH_ERR_WOULD_BLOCK;
