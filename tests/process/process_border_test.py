@@ -437,8 +437,8 @@ def main():
         ends = time.monotonic() + seconds
     result = unittest.TextTestRunner(verbosity=2).run(Until(names, ends))
     print(f"border: {len(BorderTest.ran)} of {len(names)} cells ran, "
-          f"{len(result.failures) + len(result.errors)} went wrong, {len(result.skipped)} could not "
-          "be made", file=sys.stderr)
+          f"{len(result.failures) + len(result.errors)} went wrong, "
+          f"{len(result.skipped)} could not be made", file=sys.stderr)
     for test, why in result.skipped:
         print(f"border: not {test.id()}: {why}", file=sys.stderr)
     return not result.wasSuccessful()
