@@ -51,12 +51,13 @@ struct lh_cs_replica {
     bool torn;       /* FAIL-3: its end is to be marked as truncated, and cut */
     bool unrecorded; /* the seal is not in the header that the disk has */
     bool anew;       /* it is written to the file that is to take its place (REC-9) */
-    bool header_unsynced; /* it was written, not synced; the other slot is on the disk */
-    bool loading;         /* registration waits for its header and log to be read: scan.c */
-    bool stirred;         /* it is looked at when the step ends: motion.c */
-    struct {              /* reports.c: what a registration did not report */
-        bool creation;    /* it was created after a registration that did not name it */
-        int loss;         /* why it was lost, after a registration that called it good */
+    bool header_unsynced;   /* it was written, not synced; the other slot is on the disk */
+    uint32_t refused_reads; /* in a row, while it is read back: scan.c */
+    bool loading;           /* registration waits for its header and log to be read: scan.c */
+    bool stirred;           /* it is looked at when the step ends: motion.c */
+    struct {                /* reports.c: what a registration did not report */
+        bool creation;      /* it was created after a registration that did not name it */
+        int loss;           /* why it was lost, after a registration that called it good */
     } unreported;
     unsigned outstanding;              /* tickets under way: disk.c */
     const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */

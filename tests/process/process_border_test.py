@@ -26,6 +26,9 @@ from process_cluster import ClusterTest, Host, wait_for
 
 PATH = "/border/log"
 SECONDS = 60
+# Where the programs for file systems are, which a test's environment may not name.
+os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
+
 LIMIT_S = float(os.environ.get("LEASEHOLD_BORDER_LIMIT_SECONDS", 60))  # to what must come
 CHUNKS = "*/chunks/*.chunk"
 PROBE = "*/chunks/0000000000000000.chunk"
