@@ -177,24 +177,46 @@ int lh_files_remove(struct lh_files *files, uint64_t id)
     return sync_names(files);
 }
 
-int lh_files_replace(struct lh_files *files, uint64_t anew)
+/* The name and what is open by it change in one step: nobody who hears of a failure of the old file
+ * gives the new one its mark. */
+static int rename_new(struct lh_files *files, uint64_t anew)
 {
     uint64_t id = anew & ~LH_NEW_FILE;
-    char from[LH_FILE_NAME_SIZE], name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE];
+    char from[LH_FILE_NAME_SIZE], name[LH_FILE_NAME_SIZE];
 
     lh_files_name(anew, from);
     lh_files_name(id, name);
-    lh_files_failed_name(id, failed);
-    if (renameat(files->directory, from, files->directory, name) != 0)
-        return lh_error_from_errno(errno);
-    int error = sync_names(files);
+    pthread_mutex_lock(&files->lock);
+    int e = renameat(files->directory, from, files->directory, name) == 0 ? 0 : errno;
+    struct entry *idle[] = {NULL, NULL};
+    if (e == 0) {
+        idle[0] = lh_files_forget_locked(files, anew);
+        idle[1] = lh_files_forget_locked(files, id);
+    }
+    pthread_mutex_unlock(&files->lock);
+    lh_files_close(idle[0]);
+    lh_files_close(idle[1]);
+    return e == 0 ? LH_OK : lh_error_from_errno(e);
+}
+
+int lh_files_replace(struct lh_files *files, uint64_t anew)
+{
+    uint64_t id = anew & ~LH_NEW_FILE;
+    char failed[LH_FILE_NAME_SIZE];
+    int error = rename_new(files, anew);
+
     if (error != LH_OK)
         return error;
-    /* Once the new one is there for good. If both are found, that one counts. */
-    (void)unlink_name(files, failed);
-    lh_files_forget(files, anew);
-    lh_files_forget(files, id);
-    return LH_OK;
+    error = sync_names(files);
+    lh_files_failed_name(id, failed);
+    pthread_mutex_lock(&files->lock);
+    if (error != LH_OK)
+        lh_doubts_add(files, id, error); /* which of the two a later process finds, nobody knows */
+    else if (lh_doubts_error(files, id) == LH_OK)
+        /* Now that the new one is there for good. If both are found, that one counts. */
+        (void)unlink_name(files, failed);
+    pthread_mutex_unlock(&files->lock);
+    return error;
 }
 
 bool lh_files_dirty(struct lh_files *files)

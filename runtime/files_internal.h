@@ -65,6 +65,9 @@ void lh_files_enter_made(struct lh_files *files, uint64_t id, int fd);
 
 /* Of a file whose name is gone: the last user closes it. */
 void lh_files_forget(struct lh_files *files, uint64_t id);
+/* With the lock held. What is returned is then closed without it, or NULL. */
+struct entry *lh_files_forget_locked(struct lh_files *files, uint64_t id);
+void lh_files_close(struct entry *e);
 
 /* Nobody may use any. */
 void lh_files_close_all(struct lh_files *files);
