@@ -1,10 +1,10 @@
-/* Files of which nobody knows what the disk has: a sync has failed, and what the kernel shows of them
- * from its memory may be there or not (FAIL-5).
+/* Files of which nobody knows what the disk has: a sync has failed, and what the kernel shows of
+ * them from its memory may be there or not (FAIL-5).
  *
- * That outlives the process, so that no later one takes what it reads from memory for what is on the
- * disk. The file gets another name. Where a file system takes no change any more, a mark is made
- * below /run, or in the shared memory's file system: these last as long as the kernel's memory does,
- * and no longer. */
+ * That outlives the process, so that no later one takes what it reads from memory for what is on
+ * the disk. The file gets another name. Where a file system takes no change any more, a mark is
+ * made below /run, or in the shared memory's file system: these last as long as the kernel's
+ * memory does, and no longer. */
 #include "base/alloc.h"
 #include "runtime/files_internal.h"
 #include "runtime/log.h"

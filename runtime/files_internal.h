@@ -23,11 +23,11 @@ struct lh_files {
     struct entry *open; /* by id */
     unsigned open_count;
     struct idle clean, unsynced;
-    struct doubt *doubts;     /* doubts.c, by id */
-    int marks;                /* doubts.c: the directory of marks, or -1 */
-    char mark_prefix[64];     /* of this directory's */
-    uint64_t made;            /* files made so far by this process */
-    uint64_t made_synced;     /* of these, how many surely have durable entries */
+    struct doubt *doubts; /* doubts.c, by id */
+    int marks;            /* doubts.c: the directory of marks, or -1 */
+    char mark_prefix[64]; /* of this directory's */
+    uint64_t made;        /* files made so far by this process */
+    uint64_t made_synced; /* of these, how many surely have durable entries */
     bool sync_failed;
 };
 
@@ -41,8 +41,8 @@ void lh_files_failed_name(uint64_t id, char name[LH_FILE_NAME_SIZE]);
  * that is needed now. */
 int lh_files_open_name(struct lh_files *files, uint64_t id, int flags);
 
-/* ---- doubts.c: files of which nobody knows what the disk has (FAIL-5, FAIL-5a). With the lock held,
- * but for the first two. */
+/* ---- doubts.c: files of which nobody knows what the disk has (FAIL-5, FAIL-5a). With the lock
+ * held, but for the first two. */
 
 /* Finds the marks that processes before have left. */
 void lh_doubts_init(struct lh_files *files);
@@ -50,8 +50,8 @@ void lh_doubts_deinit(struct lh_files *files);
 /* A sync of it has failed. The mark outlives this process, as what the kernel shows of the file
  * does: the file's name, or where that cannot be changed one below /run. */
 void lh_doubts_add(struct lh_files *files, uint64_t id, int error);
-/* It was found with its mark, or its pages could not be written by a process before; the caller will
- * say so to its user. False: it was said already. */
+/* It was found with its mark, or its pages could not be written by a process before; the caller
+ * will say so to its user. False: it was said already. */
 bool lh_doubts_found(struct lh_files *files, uint64_t id);
 /* OK, or how a sync of it ended. */
 int lh_doubts_error(const struct lh_files *files, uint64_t id);

@@ -277,7 +277,8 @@ static int open_as(struct lh_files *files, const char *name, bool *read_only)
     return fd < 0 ? open_to_read(files, name) : fd;
 }
 
-/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has failed. */
+/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has
+ * failed. */
 static int open_existing(struct lh_files *files, uint64_t id, bool *failed, bool *read_only)
 {
     char name[LH_FILE_NAME_SIZE];

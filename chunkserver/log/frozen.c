@@ -1,9 +1,10 @@
 /* REC-6, FAIL-5: what becomes of a replica whose disk has refused a change or a sync.
  *
- * A refused write says nothing of what was written before. So the replica is frozen: nothing of it
- * changes any more, and all of it can be read. The file is synced once. If that succeeds, what was
- * written is on the disk, and it is tried now and again whether the disk takes changes. If it fails,
- * the file is never written to again: what it holds is rewritten in a new one (rewrite.c). */
+ * A refused write says nothing of what was written before. So the replica is frozen: nothing of
+ * it changes any more, and all of it can be read. The file is synced once. If that succeeds,
+ * what was written is on the disk, and it is tried now and again whether the disk takes changes.
+ * If it fails, the file is never written to again: what it holds is rewritten in a new one
+ * (rewrite.c). */
 #include "chunkserver/log/frozen.h"
 
 #include "base/assert.h"

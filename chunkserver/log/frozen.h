@@ -1,13 +1,14 @@
-/* Replicas whose disk has refused a change or a sync. What a replica has and what its disk can do are
- * two facts: a refusal says nothing of what is there (REC-6). */
+/* Replicas whose disk has refused a change or a sync. What a replica has and what its disk can
+ * do are two facts: a refusal says nothing of what is there (REC-6). */
 #pragma once
 
 #include "chunkserver/log/log.h"
 
 void lh_cs_frozen_init(struct lh_cs_logs *logs);
 
-/* A write of its log or of its header was refused with `error`. It takes no more, what is written of
- * its log is synced once, and then it is tried now and again whether the disk takes changes. */
+/* A write of its log or of its header was refused with `error`. It takes no more, what is
+ * written of its log is synced once, and then it is tried now and again whether the disk takes
+ * changes. */
 void lh_cs_freeze(struct lh_cs_replica *r, int error);
 /* A sync of its file has failed: the same, and what is there goes to a new file (FAIL-5). */
 void lh_cs_doubt(struct lh_cs_replica *r, int error);

@@ -87,6 +87,16 @@ static void found_sealed(struct lh_cs_replica *r)
     lh_cs_scan_loaded(r);
 }
 
+/* One refused read says nothing of what is there (REC-6); some in a row do. */
+static bool is_asked_again(struct lh_cs_replica *r, int error)
+{
+    if (error != LH_ERR_IO)
+        r->refused_reads = 0;
+    else if (r->refused_reads++ < r->cs->config.bounds.scan_tries - 1)
+        return true;
+    return false;
+}
+
 static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
@@ -97,6 +107,11 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         LH_MARK("scan-in-doubt");
         r->in_doubt = !LH_PLANTED("doubt-dies-with-its-process");
         /* From now on the disk itself is read. */
+        lh_cs_scan_load(r);
+        return;
+    }
+    if (is_asked_again(r, error)) {
+        LH_MARK("scan-header-asked-again");
         lh_cs_scan_load(r);
         return;
     }
@@ -206,7 +221,8 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
  * damaged says nothing. */
 static bool is_rot(const struct lh_cs_replica *r, int why)
 {
-    bool same_boot = !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+    bool same_boot =
+        !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 
     return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
            why != LH_ERR_WOULD_BLOCK;
@@ -296,6 +312,11 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
         r->state == LH_CS_REPLICA_CREATING) {
         lh_cs_scan_stop(r);
+        return;
+    }
+    if (is_asked_again(r, error)) {
+        LH_MARK("scan-log-asked-again");
+        scan_read(r);
         return;
     }
     if (error != LH_OK) {

@@ -161,8 +161,8 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     }
     if (r->state == LH_CS_REPLICA_FROZEN && r->header.sealed) {
         lh_cs_replica_seal_session(r, m->session);
-        seal_recorded(cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK,
-            r->unrecorded);
+        seal_recorded(
+            cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK, r->unrecorded);
         return;
     }
     const struct lh_cs_job seal = {

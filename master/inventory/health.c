@@ -149,8 +149,7 @@ void lh_m_reported(
         lh_m_seen(m, c, s);
 }
 
-void lh_m_lose(
-    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept)
+void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept)
 {
     if (member->lost || c->created) {
         member->kept = kept;

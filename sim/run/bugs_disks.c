@@ -3,15 +3,18 @@
 /* What an error of a disk is taken for (REC-6 to REC-10, FAIL-5). */
 const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
     {"doubt-dies-with-its-process", "FAIL-5",
-        "that a sync has failed is known to one process alone; the next one takes what is in memory "
+        "that a sync has failed is known to one process alone; the next one takes what is in "
+        "memory "
         "for what is on the disk",
         "INV-4"},
     {"rewritten-log-counts-as-whole", "FAIL-5",
-        "a buffered log of which a sync has failed is rewritten as far as it can be read, and counts "
+        "a buffered log of which a sync has failed is rewritten as far as it can be read, and "
+        "counts "
         "as verified",
         "INV-4"},
     {"fenced-in-memory", "REC-7",
-        "a member whose disk refuses the version answers its fence; started again, it serves the old "
+        "a member whose disk refuses the version answers its fence; started again, it serves the "
+        "old "
         "primary",
         "INV-4"},
     {"damaged-replica-is-not-read", "REC-9",

@@ -341,6 +341,20 @@ STORY(one_refused_read_says_nothing_of_a_replica)
     assert_int_equal(read_error(w, A, 0), LH_OK);
 }
 
+STORY(refused_reads_at_a_start_say_nothing_of_a_replica)
+{
+    (void)given_a_sealed_chunk(w, 3);
+    for (int i = A; i <= C; i++) {
+        node_kill(w, i, false);
+        settle(w);
+        node_fail_disk(w, i, LH_DISK_READ, 0, LH_ERR_IO);
+        node_start(w, i);
+        settle(w);
+        assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
+        assert_int_equal(read_error(w, i, 0), LH_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
         cmocka_unit_test(one_refused_read_says_nothing_of_a_replica),
+        cmocka_unit_test(refused_reads_at_a_start_say_nothing_of_a_replica),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
