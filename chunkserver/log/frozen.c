@@ -140,6 +140,8 @@ static bool freeze(struct lh_cs_replica *r, int error)
 
 void lh_cs_freeze(struct lh_cs_replica *r, int error)
 {
+    if (r->returning)
+        return; /* that was the new file's */
     if (r->anew)
         lh_cs_put_old_back(r, error);
     else if (freeze(r, error))
@@ -148,6 +150,8 @@ void lh_cs_freeze(struct lh_cs_replica *r, int error)
 
 void lh_cs_doubt(struct lh_cs_replica *r, int error)
 {
+    if (r->returning)
+        return; /* that was the new file's */
     if (r->anew) {
         lh_cs_put_old_back(r, error);
         return;
@@ -163,9 +167,10 @@ void lh_cs_doubt(struct lh_cs_replica *r, int error)
 
 void lh_cs_put_old_back(struct lh_cs_replica *r, int error)
 {
-    if (r->state == LH_CS_REPLICA_REMOVING)
+    if (r->state == LH_CS_REPLICA_REMOVING || r->returning)
         return;
     LH_MARK("old-file-is-put-back");
+    r->returning = true;
     r->logs->users->cut_back(r, error);
     lh_cs_replica_drop_unwritten(r);
     lh_cs_jobs_drop_waiting(r, error);
@@ -173,6 +178,16 @@ void lh_cs_put_old_back(struct lh_cs_replica *r, int error)
     lh_cs_table_forget(r);
     r->anew = r->header_unsynced = false;
     r->end = r->written = r->synced = r->committed = 0;
+    r->state = LH_CS_REPLICA_LOADING;
+    lh_cs_old_is_read(r);
+}
+
+void lh_cs_old_is_read(struct lh_cs_replica *r)
+{
+    if (!r->returning || r->state != LH_CS_REPLICA_LOADING || r->outstanding > 0 ||
+        r->motion->job_running)
+        return;
+    r->returning = false;
     lh_cs_scan_load(r);
 }
 

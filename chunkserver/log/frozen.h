@@ -14,6 +14,8 @@ void lh_cs_freeze(struct lh_cs_replica *r, int error);
 void lh_cs_doubt(struct lh_cs_replica *r, int error);
 /* The file that was to take its place cannot be written: what was there before is read again. */
 void lh_cs_put_old_back(struct lh_cs_replica *r, int error);
+/* And that begins if nothing goes on with the new file any more. */
+void lh_cs_old_is_read(struct lh_cs_replica *r);
 /* A job has failed, which has changed what there is in memory. */
 void lh_cs_job_refused(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 /* A job of this file's own has ended well. */

@@ -51,6 +51,7 @@ struct lh_cs_replica {
     bool torn;       /* FAIL-3: its end is to be marked as truncated, and cut */
     bool unrecorded; /* the seal is not in the header that the disk has */
     bool anew;       /* it is written to the file that is to take its place (REC-9) */
+    bool returning;  /* that came to nothing: once nothing goes on there, the old one is read */
     bool header_unsynced;   /* it was written, not synced; the other slot is on the disk */
     uint32_t refused_reads; /* in a row, while it is read back: scan.c */
     bool loading;           /* registration waits for its header and log to be read: scan.c */

@@ -75,13 +75,22 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
     lh_cs_scan_loaded(r);
 }
 
+/* The old file is read again: its master may have heard in between that it is being copied, and not
+ * know any more that something can be read of it (REC-9). */
+static void found_lost(struct lh_cs_replica *r)
+{
+    r->state = LH_CS_REPLICA_LOST;
+    if (!r->loading)
+        lh_cs_report_lost(r, LH_ERR_CORRUPT);
+}
+
 static void found_sealed(struct lh_cs_replica *r)
 {
     r->state = LH_CS_REPLICA_READY;
     r->end = r->written = r->synced = r->committed = r->header.sealed_length;
     r->checksum = r->header.sealed_checksum;
     if (r->header.lost)
-        r->state = LH_CS_REPLICA_LOST;
+        found_lost(r);
     else if (r->in_doubt)
         lh_cs_doubt(r, LH_ERR_UNSYNCED);
     lh_cs_scan_loaded(r);
@@ -195,8 +204,10 @@ static void scan_done(struct lh_cs_replica *r)
         r->logs->users->read_back(r);
         return;
     }
-    r->state = r->header.lost ? LH_CS_REPLICA_LOST : LH_CS_REPLICA_READY;
+    r->state = LH_CS_REPLICA_READY;
     r->written = r->end;
+    if (r->header.lost)
+        found_lost(r);
     r->synced = r->end; /* what a server finds at its start, or has just cut, is on the disk */
     if (r->committed > r->end)
         r->committed = r->end;

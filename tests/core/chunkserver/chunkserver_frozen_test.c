@@ -332,6 +332,65 @@ STORY(a_copy_that_comes_to_nothing_leaves_the_damaged_file)
     assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
 }
 
+/* A copy to A's damaged replica has begun, and the disk goes on with nothing of it. */
+static uint64_t given_a_copy_that_hangs(struct world *w, uint64_t done)
+{
+    uint64_t checksum = given_rot_everywhere(w);
+
+    w->nodes[A].disk_stalled = true;
+    heard_clear(w);
+    master_copy(w, A, 1, true, 6 * BATCH, checksum, BC);
+    for (uint64_t i = 0;; i++) {
+        settle(w);
+        pass(w, 20);
+        if (i == done)
+            break;
+        for (size_t op = 0; op < w->op_count; op++)
+            if (w->ops[op].node == A) {
+                disk_complete(w, op);
+                break;
+            }
+    }
+    return checksum;
+}
+
+STORY(a_removal_while_a_new_file_is_made_is_carried_out)
+{
+    (void)w;
+    for (uint64_t done = 0; done < 6; done++) {
+        struct world *v = world_create(done, done % 2 == 0);
+        (void)given_a_copy_that_hangs(v, done);
+        master_remove(v, A, 1);
+        settle(v);
+        v->nodes[A].disk_stalled = false;
+        settle(v);
+        assert_int_equal(heard(v, A)->removed.n, 1);
+        assert_int_equal(heard(v, A)->removed.error, LH_OK);
+        assert_null(node_file(v, A, CHUNK));
+        assert_null(node_file(v, A, CHUNK | LH_NEW_FILE));
+        world_destroy(v);
+    }
+}
+
+STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
+{
+    (void)w;
+    for (uint64_t done = 0; done < 9; done++) {
+        struct world *v = world_create(done, true);
+        (void)given_a_copy_that_hangs(v, done);
+        break_wire(v, v->nodes[A].session_wire);
+        pass(v, 60000);
+        heard_clear(v);
+        v->nodes[A].disk_stalled = false;
+        pass(v, 60000);
+        assert_true(node_status(v, A).lost);
+        assert_int_equal(read_error(v, A, 5 * BATCH), LH_OK);
+        /* The master was told that it is being copied. */
+        assert_true(heard(v, A)->lost.n > 0 && heard(v, A)->lost.kept);
+        world_destroy(v);
+    }
+}
+
 STORY(one_refused_read_says_nothing_of_a_replica)
 {
     (void)given_a_sealed_chunk(w, 3);
@@ -370,6 +429,8 @@ int main(void)
         cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),
         cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
+        cmocka_unit_test(a_removal_while_a_new_file_is_made_is_carried_out),
+        cmocka_unit_test(a_damaged_file_comes_back_whenever_its_copy_ends),
         cmocka_unit_test(one_refused_read_says_nothing_of_a_replica),
         cmocka_unit_test(refused_reads_at_a_start_say_nothing_of_a_replica),
     };
