@@ -20,5 +20,7 @@ void lh_cs_old_is_read(struct lh_cs_replica *r);
 void lh_cs_job_refused(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 /* A job of this file's own has ended well. */
 void lh_cs_kept(struct lh_cs_replica *r);
+/* A read of what is read back was refused, as `before` others in a row: it is asked for later. */
+void lh_cs_read_later(struct lh_cs_replica *r, uint32_t before);
 /* It waits for its disk no longer. */
 void lh_cs_thawed(struct lh_cs_replica *r);

@@ -96,13 +96,18 @@ static void found_sealed(struct lh_cs_replica *r)
     lh_cs_scan_loaded(r);
 }
 
-/* One refused read says nothing of what is there (REC-6); some in a row do. */
+/* One refused read says nothing of what is there (REC-6); some in a row, with pauses, do. */
 static bool is_asked_again(struct lh_cs_replica *r, int error)
 {
-    if (error != LH_ERR_IO)
-        r->refused_reads = 0;
-    else if (r->refused_reads++ < r->cs->config.bounds.scan_tries - 1)
+    if (error == LH_ERR_IO && r->refused_reads + 1 < r->cs->config.bounds.scan_tries) {
+        lh_cs_read_later(r, r->refused_reads++);
         return true;
+    }
+    if (r->refused_reads > 0 && r->state == LH_CS_REPLICA_FROZEN)
+        lh_cs_kept(r); /* that it can be written is waited for, too */
+    else if (r->refused_reads > 0)
+        lh_cs_thawed(r);
+    r->refused_reads = 0;
     return false;
 }
 
@@ -121,7 +126,6 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
     }
     if (is_asked_again(r, error)) {
         LH_MARK("scan-header-asked-again");
-        lh_cs_scan_load(r);
         return;
     }
     if (error == LH_OK)
@@ -168,6 +172,14 @@ static void scan_read(struct lh_cs_replica *r)
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
             .offset = LH_LOG_START + r->motion->scan->at,
             .length = r->cs->config.bounds.scan_bytes});
+}
+
+void lh_cs_scan_again(struct lh_cs_replica *r)
+{
+    if (r->state == LH_CS_REPLICA_LOADING)
+        lh_cs_scan_load(r);
+    else
+        scan_read(r);
 }
 
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
@@ -327,7 +339,6 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     }
     if (is_asked_again(r, error)) {
         LH_MARK("scan-log-asked-again");
-        scan_read(r);
         return;
     }
     if (error != LH_OK) {

@@ -391,6 +391,69 @@ STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
     }
 }
 
+/* Three machines have one array, which cannot be read for a second. */
+STORY(an_array_that_is_not_read_for_a_while_condemns_nothing)
+{
+    (void)given_a_written_chunk(w, 3);
+    pass(w, 20);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = true;
+    for (int i = A; i <= C; i++)
+        assert_int_equal(read_error(w, i, BATCH), LH_ERR_IO);
+    pass(w, 1000);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = false;
+    pass(w, 10000);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(heard(w, i)->lost.n, 0);
+    }
+
+    /* So it is for those that start meanwhile. */
+    for (int i = A; i <= C; i++) {
+        w->nodes[i].unreadable = true;
+        restart(w, i, false);
+    }
+    pass(w, 1000);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = false;
+    pass(w, 10000);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(node_status(w, i).length, 3 * BATCH);
+        assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
+    }
+    check_logs(w, ABC);
+}
+
+STORY(what_can_neither_be_written_nor_read_is_not_called_damaged)
+{
+    (void)given_read_only_disks(w, 3);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = true;
+    for (int i = A; i <= C; i++)
+        assert_int_equal(read_error(w, i, BATCH), LH_ERR_IO);
+}
+
+STORY(a_seal_that_cannot_be_compared_now_is_compared_later)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, C).checksum;
+
+    append(c, 4, 100);
+    settle(w);
+    heard_clear(w);
+    node_fail_disk(w, C, LH_DISK_READ, 0, LH_ERR_IO);
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_false(node_status(w, C).lost);
+    assert_int_equal(heard(w, C)->recorded.n, 0);
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_int_equal(heard(w, C)->recorded.error, LH_OK);
+    assert_int_equal(node_status(w, C).length, 3 * BATCH);
+}
+
 STORY(one_refused_read_says_nothing_of_a_replica)
 {
     (void)given_a_sealed_chunk(w, 3);
@@ -409,6 +472,7 @@ STORY(refused_reads_at_a_start_say_nothing_of_a_replica)
         node_fail_disk(w, i, LH_DISK_READ, 0, LH_ERR_IO);
         node_start(w, i);
         settle(w);
+        pass(w, 500);
         assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
         assert_int_equal(read_error(w, i, 0), LH_OK);
     }
@@ -431,6 +495,9 @@ int main(void)
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
         cmocka_unit_test(a_removal_while_a_new_file_is_made_is_carried_out),
         cmocka_unit_test(a_damaged_file_comes_back_whenever_its_copy_ends),
+        cmocka_unit_test(an_array_that_is_not_read_for_a_while_condemns_nothing),
+        cmocka_unit_test(what_can_neither_be_written_nor_read_is_not_called_damaged),
+        cmocka_unit_test(a_seal_that_cannot_be_compared_now_is_compared_later),
         cmocka_unit_test(one_refused_read_says_nothing_of_a_replica),
         cmocka_unit_test(refused_reads_at_a_start_say_nothing_of_a_replica),
     };
