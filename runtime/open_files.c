@@ -440,7 +440,7 @@ void lh_files_enter_made(struct lh_files *files, uint64_t id, int fd)
     struct entry *e = entry_of(id, fd);
 
     pthread_mutex_lock(&files->lock);
-    files->made++;
+    lh_files_note_made(files, id);
     struct entry *superfluous = enter(files, &e);
     pthread_mutex_unlock(&files->lock);
     entry_close(superfluous);

@@ -754,6 +754,32 @@ static void a_failure_of_a_new_file_is_not_forgotten(void **state)
     }
 }
 
+/* FAIL-5: what is not known is whether the new name is there, not what the other files have. */
+static void a_failed_sync_of_the_directory_says_nothing_of_other_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        char path[128];
+        bed_begin(&bed, &few_files[i]);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_OK);
+        directory_syncs_fail = true;
+        write_to(&bed, 2);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 2, 0, 0, NULL), LH_ERR_IO);
+        write_to(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        directory_syncs_fail = false;
+        write_to(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        path_of(&bed, 1, path, sizeof path);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 2, 0, 0, NULL), LH_ERR_IO);
+        bed_end(&bed);
+    }
+}
+
 /* FAIL-5: the new file has the name, and nobody knows for how long. It is there all the same. */
 static void a_file_whose_new_name_is_in_doubt_is_read(void **state)
 {
@@ -988,6 +1014,7 @@ int main(void)
         cmocka_unit_test(the_next_process_hears_of_a_file_whose_sync_failed),
         cmocka_unit_test(a_file_made_in_place_of_one_that_was_set_aside_is_another_one),
         cmocka_unit_test(a_failure_of_a_new_file_is_not_forgotten),
+        cmocka_unit_test(a_failed_sync_of_the_directory_says_nothing_of_other_files),
         cmocka_unit_test(a_file_whose_new_name_is_in_doubt_is_read),
         cmocka_unit_test(a_failure_goes_with_its_file),
         cmocka_unit_test(what_a_process_before_left_unwritten_is_not_read),
