@@ -391,6 +391,24 @@ STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
     }
 }
 
+/* What is there stays for as long, and who drains the server must not take it for nothing. */
+STORY(a_registration_during_a_copy_tells_of_the_damaged_file)
+{
+    (void)w;
+    for (uint64_t done = 1; done < 7; done++) {
+        struct world *v = world_create(done, true);
+        (void)given_a_copy_that_hangs(v, done);
+        unsigned before = v->nodes[A].registrations;
+        break_wire(v, v->nodes[A].session_wire);
+        pass(v, 12000);
+        assert_true(v->nodes[A].registrations > before);
+        const Leasehold__Register *m = v->nodes[A].registered->register_;
+        assert_int_equal(m->n_replicas, 1);
+        assert_true(m->replicas[0]->kept);
+        world_destroy(v);
+    }
+}
+
 /* Three machines have one array, which cannot be read for a second. */
 STORY(an_array_that_is_not_read_for_a_while_condemns_nothing)
 {
@@ -495,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
         cmocka_unit_test(a_removal_while_a_new_file_is_made_is_carried_out),
         cmocka_unit_test(a_damaged_file_comes_back_whenever_its_copy_ends),
+        cmocka_unit_test(a_registration_during_a_copy_tells_of_the_damaged_file),
         cmocka_unit_test(an_array_that_is_not_read_for_a_while_condemns_nothing),
         cmocka_unit_test(what_can_neither_be_written_nor_read_is_not_called_damaged),
         cmocka_unit_test(a_seal_that_cannot_be_compared_now_is_compared_later),
