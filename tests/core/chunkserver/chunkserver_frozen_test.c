@@ -143,6 +143,27 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
     check_logs(w, ABC);
 }
 
+/* What lies behind the seal goes with the header that says so, whenever the disk takes it. */
+STORY(a_seal_that_is_recorded_late_cuts_what_lies_behind_it)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, C).checksum;
+
+    append(c, 4, 100);
+    settle(w);
+    master_fence(w, C, 2);
+    settle(w);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 4 * BATCH);
+    w->nodes[C].read_only = true;
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_true(heard(w, C)->recorded.kept);
+    w->nodes[C].read_only = false;
+    pass(w, 11000);
+    assert_int_equal(heard(w, C)->recorded.error, LH_OK);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 3 * BATCH);
+}
+
 STORY(another_log_than_the_seals_is_not_kept_for_it)
 {
     (void)given_read_only_disks(w, 3);
@@ -503,6 +524,7 @@ int main(void)
         cmocka_unit_test(
             a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
         cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),
+        cmocka_unit_test(a_seal_that_is_recorded_late_cuts_what_lies_behind_it),
         cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
