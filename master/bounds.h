@@ -34,7 +34,7 @@
     /* Servers at the addresses that they gave (SES-8). */                                         \
     X(reach_wait, 2000, "a server that is called at its address has so long to say who it is")     \
     X(reach_retry, 1000, "after a call in vain; then twice as long each time")                     \
-    X(reach_retry_max, 8000, "and not longer")                                                    \
+    X(reach_retry_max, 8000, "and not longer")                                                     \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
@@ -121,4 +121,5 @@
     X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")                         \
     X(lock_events, 16384, "events of locks that are kept for watchers")                            \
     X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")               \
-    X(change_promise_percent, 25, "of a change's wait: so long is a read then good for (VAL-2)")
+    X(change_promise_percent, 25, "of a change's wait: so long is a read then good for (VAL-2)")   \
+    X(call_marks_max, 1000000, "clients some of whose calls' answers went early (HA-12)")
