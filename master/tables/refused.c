@@ -24,6 +24,12 @@ static void forget(struct lh_master *m, struct lh_m_refused *r)
     free(r);
 }
 
+/* It is not shown any more. */
+static bool is_over(const struct lh_master *m, const struct lh_m_refused *r)
+{
+    return lh_instant_reached(m->now, lh_instant_add(r->at, m->config.refused_keep));
+}
+
 static bool same(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;
@@ -47,7 +53,8 @@ void lh_m_refused_note(struct lh_master *m, const char *server_id, const char *a
         if (!same(old->server_id, r->server_id) || !same(old->address, r->address) ||
             !same(old->identity, r->identity))
             continue;
-        r->times += old->times;
+        if (!is_over(m, old))
+            r->times += old->times;
         forget(m, old);
     }
     if (m->refused.count >= m->config.refused_max)
@@ -81,9 +88,7 @@ const struct lh_m_refused *lh_m_refused_next(
     const struct lh_m_refused *r =
         after == NULL ? TAILQ_FIRST(&m->refused.list) : TAILQ_NEXT(after, link);
 
-    return r == NULL || lh_instant_reached(m->now, lh_instant_add(r->at, m->config.refused_keep))
-               ? NULL
-               : r;
+    return r == NULL || is_over(m, r) ? NULL : r;
 }
 
 void lh_m_refused_deinit(struct lh_master *m)

@@ -7,13 +7,13 @@
 /* The refusals of one server, at one address that it gave, with one identity. Whoever was refused
  * chose what it says: all texts are plain (lh_text_show()). */
 struct lh_m_refused {
-    char *server_id; /* that it gave; empty: it was refused before it could */
-    char *address;   /* likewise */
-    char *peer;      /* where its last connection came from */
-    char *identity;  /* by its certificate; empty: it has none */
-    char *text;      /* why, the last time: a sentence, ... */
-    int error;       /* ... and LH_ERR_* */
-    uint64_t times;
+    char *server_id;      /* that it gave; empty: it was refused before it could */
+    char *address;        /* likewise */
+    char *peer;           /* where its last connection came from */
+    char *identity;       /* by its certificate; empty: it has none */
+    char *text;           /* why, the last time: a sentence, ... */
+    int error;            /* ... and LH_ERR_* */
+    uint64_t times;       /* since it was last not shown */
     struct lh_instant at; /* the last time */
     TAILQ_ENTRY(lh_m_refused) link;
 };

@@ -142,6 +142,8 @@ static void so_many_are_kept_for_so_long(void **state)
     assert_string_equal(only_one()->server_id, "d");
     world_advance(&w, 5000);
     assert_int_equal(listed()->n_refused, 0);
+    tries(d, STORE_1, false);
+    assert_int_equal(only_one()->times, 1);
 }
 
 /* What is listed is UTF-8 and moves no cursor, whatever it was that was refused. */
