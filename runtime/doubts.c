@@ -138,11 +138,11 @@ void lh_doubts_add(struct lh_files *files, uint64_t id, int error)
     char name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE];
     struct doubt *d;
 
-    if ((id & LH_NEW_FILE) != 0)
-        return; /* no later process finds it */
     d = find_or_add(files, id);
     d->error = error;
     d->said = true;
+    if ((id & LH_NEW_FILE) != 0)
+        return; /* no later process finds it */
     lh_files_name(id, name);
     lh_files_failed_name(id, failed);
     if (renameat(files->directory, name, files->directory, failed) == 0 || errno == ENOENT)

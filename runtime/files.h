@@ -71,16 +71,17 @@ LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
 /* The new file (LH_NEW_FILE), which was synced, takes the other one's place, durably. */
 LH_MUST_USE int lh_files_replace(struct lh_files *files, uint64_t anew);
 
-/* Whether files were made whose directory entries may not be durable. */
-bool lh_files_dirty(struct lh_files *files);
+/* Whether this process has made the file, and its directory entry may not be durable. */
+bool lh_files_dirty(struct lh_files *files, uint64_t id);
 
 /* The error of a sync that was tried and said `system_errno`: never SHORTAGE, for it may have
  * failed on its way, and trying it again would prove nothing (FAIL-5). */
 int lh_files_sync_error(int system_errno);
 
-/* Makes the directory entries of all files made so far durable. After a failure it keeps failing
- * for good: the kernel reports an error once and then calls the pages clean (FAIL-5). */
-LH_MUST_USE int lh_files_sync_directory(struct lh_files *files);
+/* Makes the file's directory entry durable. After a failure it keeps failing for good, but for files
+ * whose entries were durable before: the kernel reports an error once and then calls the pages clean
+ * (FAIL-5). */
+LH_MUST_USE int lh_files_sync_directory(struct lh_files *files, uint64_t id);
 
 /* Files whose sync failed, and what they take of the disk. */
 struct lh_files_aside {

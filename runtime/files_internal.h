@@ -9,6 +9,7 @@
 
 struct entry;
 struct doubt;
+struct fresh;
 
 struct idle {
     struct entry *newest, *oldest; /* by last use */
@@ -27,8 +28,8 @@ struct lh_files {
     int marks;            /* doubts.c: the directory of marks, or -1 */
     char mark_prefix[64]; /* of this directory's */
     uint64_t made;        /* files made so far by this process */
-    uint64_t made_synced; /* of these, how many surely have durable entries */
-    bool sync_failed;
+    struct fresh *fresh;  /* files.c: of these, those whose names may not be durable, by id */
+    bool sync_failed;     /* of the directory: no name that was fresh then ever surely is */
 };
 
 /* Also of a new file (LH_NEW_FILE). */
@@ -60,11 +61,17 @@ bool lh_doubts_marked(const struct lh_files *files, uint64_t id);
 /* It is gone, or another file has taken its place. */
 void lh_doubts_forget(struct lh_files *files, uint64_t id);
 
+/* Its name may not be durable yet. With the lock held. */
+void lh_files_note_made(struct lh_files *files, uint64_t id);
+
 /* Keeps the descriptor of a file that was just made. */
 void lh_files_enter_made(struct lh_files *files, uint64_t id, int fd);
 
 /* Of a file whose name is gone: the last user closes it. */
 void lh_files_forget(struct lh_files *files, uint64_t id);
+/* With the lock held. What is returned is then closed without it, or NULL. */
+struct entry *lh_files_forget_locked(struct lh_files *files, uint64_t id);
+void lh_files_close(struct entry *e);
 
 /* Nobody may use any. */
 void lh_files_close_all(struct lh_files *files);

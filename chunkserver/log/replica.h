@@ -51,7 +51,9 @@ struct lh_cs_replica {
     bool torn;       /* FAIL-3: its end is to be marked as truncated, and cut */
     bool unrecorded; /* the seal is not in the header that the disk has */
     bool anew;       /* it is written to the file that is to take its place (REC-9) */
+    bool returning;  /* that came to nothing: once nothing goes on there, the old one is read */
     bool header_unsynced;   /* it was written, not synced; the other slot is on the disk */
+    bool read_waits;        /* the last one of these is asked for again later */
     uint32_t refused_reads; /* in a row, while it is read back: scan.c */
     bool loading;           /* registration waits for its header and log to be read: scan.c */
     bool stirred;           /* it is looked at when the step ends: motion.c */

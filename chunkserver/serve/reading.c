@@ -277,7 +277,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    if (error != LH_OK && lh_cs_replica_is_kept(r)) {
+    if (error != LH_OK && error != LH_ERR_IO && lh_cs_replica_is_kept(r)) {
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
