@@ -367,7 +367,7 @@ int lh_access_answers(const struct lh_access *access, const char *identity,
     bool is_ours = party.line != NULL || strncmp(identity, SCHEME, strlen(SCHEME)) == 0;
     if (kind == LH_SERVER_ETCD && apart && !is_ours)
         return LH_OK;
-    if (kind != LH_SERVER_CHUNKSERVER || LH_PLANTED("answered-by-any-chunkserver"))
+    if (kind != LH_SERVER_CHUNKSERVER)
         name = NULL;
     bool named = name == NULL || (party.name != NULL && strcmp(party.name, name) == 0);
     if (party.role == meant[kind] && named)

@@ -43,12 +43,12 @@
  *     under way at once, nor a reservation that gives back and a write.
  * Every operation completes with one LH_IN_DISK carrying its ticket. Failed writes may have written
  * any part.
- *   - After a sync that failed, what the file has on the disk is what the last one that succeeded
- *     has covered, and of the rest any part. It must not be synced again (FAIL-5): it is marked, and
- *     the mark outlives the process for as long as what it read from memory may differ from the
- *     disk. In a later process the first read of such a file, and of one of which something written
- *     by a process before could not be brought to the disk (FAIL-5a), fails with UNSYNCED, once.
- *     From then on it is read from the disk itself.
+ *   - After a sync that failed, the disk has of the file what the last one that succeeded has
+ *     covered, and of the rest any part. The file must not be synced again (FAIL-5). It is marked,
+ *     and the mark outlives the process for as long as what is read from memory may differ from the
+ *     disk. In a later process the first read of such a file, and of one of which something that a
+ *     process before has written could not be brought to the disk (FAIL-5a), fails with UNSYNCED,
+ *     once. From then on it is read from the disk itself.
  *   - SHORTAGE is no verdict: the machine had no descriptor or no memory for the operation. It was
  *     not done (of a write perhaps a part), and a write's bytes come back as the input's payload,
  *     so that the same can be asked again. A sync that was tried never ends so, whatever it says.
@@ -70,7 +70,8 @@
 
 #define LH_LINK_SERVED (UINT64_C(1) << 63)
 
-/* Added to a file's number: the file that is to take its place. A process finds none at its start. */
+/* Added to a file's number: the file that is to take its place. A process finds none at its
+ * start. */
 #define LH_NEW_FILE (UINT64_C(1) << 63)
 
 /* Bytes of a peer's identity. Who has a longer name is refused before a core hears of it. */

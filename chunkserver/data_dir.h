@@ -47,9 +47,10 @@ size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t 
  * the operator gave this server, or NULL: the directory's own. Until a cluster has taken it in
  * (lh_data_dir_join()) it has none: then it is given `server_id`, or else `certified`, the name in
  * the server's certificate, or else (NULL) a random one.
- * On failure `why` gets a sentence that names the directory and what to do, and nothing changed. A
- * directory that has an identity is opened also if it cannot be written: then `why` says why not (it
- * is empty otherwise), the incarnation is that of the process before, and lh_data_dir_unwritten().
+ * On failure `why` gets a sentence that names the directory and what to do, and nothing changed.
+ * A directory that has an identity is opened also if it cannot be written. Then `why` says why not
+ * (it is empty otherwise), and the incarnation is that of the process before; see
+ * lh_data_dir_unwritten().
  *   IN_USE            another process holds the directory
  *   WRONG_IDENTITY    the directory belongs to another server than `server_id`
  *   WRONG_FORMAT      written by a newer release, or not a chunkserver's directory

@@ -107,6 +107,8 @@ static bool take(struct lh_master_options *o, int *code)
         /* Sessions outlive a change of masters (PS-3). */
         o->reigns.master.program_term_min = lh_duration_max(
             config.program_term_min, lh_duration_add(o->reigns.reign_term, lh_seconds(2)));
+        o->reigns.master.program_term_max =
+            lh_duration_max(config.program_term_max, o->reigns.master.program_term_min);
         error = lh_reign_config_check(&o->reigns, why, sizeof why);
     }
     const char *here = o->reigns.address != NULL ? o->reigns.address : o->server.listen;
@@ -179,7 +181,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
             .max = TERM_OF_PROGRAMS_MAX_NS,
             .help = "longest term of a program's session: longer ones are shortened to it. A "
                     "program that died delays locks and changes of values for so long after a "
-                    "start"},
+                    "start. With several masters no less than the reign term and 2s"},
         {LH_FLAG("create-timeout", DURATION, &o->create_timeout, "3s"), .min = 10000000,
             .help = "a chunkserver that has not created a replica by then is replaced"},
         {LH_FLAG("grace", DURATION, &o->grace, "5m"),

@@ -1,10 +1,10 @@
-/* Files of which nobody knows what the disk has: a sync has failed, and what the kernel shows of them
- * from its memory may be there or not (FAIL-5).
+/* Files of which nobody knows what the disk has: a sync has failed, and what the kernel shows of
+ * them from its memory may be there or not (FAIL-5).
  *
- * That outlives the process, so that no later one takes what it reads from memory for what is on the
- * disk. The file gets another name. Where a file system takes no change any more, a mark is made
- * below /run, or in the shared memory's file system: these last as long as the kernel's memory does,
- * and no longer. */
+ * That outlives the process, so that no later one takes what it reads from memory for what is on
+ * the disk. The file gets another name. Where a file system takes no change any more, a mark is
+ * made below /run, or in the shared memory's file system: these last as long as the kernel's
+ * memory does, and no longer. */
 #include "base/alloc.h"
 #include "runtime/files_internal.h"
 #include "runtime/log.h"
@@ -138,11 +138,11 @@ void lh_doubts_add(struct lh_files *files, uint64_t id, int error)
     char name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE];
     struct doubt *d;
 
-    if ((id & LH_NEW_FILE) != 0)
-        return; /* no later process finds it */
     d = find_or_add(files, id);
     d->error = error;
     d->said = true;
+    if ((id & LH_NEW_FILE) != 0)
+        return; /* no later process finds it */
     lh_files_name(id, name);
     lh_files_failed_name(id, failed);
     if (renameat(files->directory, name, files->directory, failed) == 0 || errno == ENOENT)

@@ -14,6 +14,44 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <uthash.h>
+
+/* A file that this process has made. */
+struct fresh {
+    uint64_t id;
+    uint64_t number; /* as which one */
+    UT_hash_handle hh;
+};
+
+static struct fresh *find_fresh(const struct lh_files *files, uint64_t id)
+{
+    struct fresh *f;
+
+    HASH_FIND(hh, files->fresh, &id, sizeof id, f);
+    return f;
+}
+
+static void forget_fresh(struct lh_files *files, uint64_t id)
+{
+    struct fresh *f = find_fresh(files, id);
+
+    if (f == NULL)
+        return;
+    HASH_DEL(files->fresh, f);
+    free(f);
+}
+
+void lh_files_note_made(struct lh_files *files, uint64_t id)
+{
+    struct fresh *f = find_fresh(files, id);
+
+    if (f == NULL) {
+        f = lh_alloc(sizeof *f);
+        f->id = id;
+        HASH_ADD(hh, files->fresh, id, sizeof f->id, f);
+    }
+    f->number = ++files->made;
+}
 
 /* Fails with errno set. `*synced`: the directory itself is on the disk. It surely is if there were
  * files in it (REC-8: they can be read where nothing can be synced). */
@@ -80,6 +118,10 @@ void lh_files_destroy(struct lh_files *files)
 {
     lh_files_close_all(files);
     lh_doubts_deinit(files);
+    struct fresh *f, *next;
+    HASH_ITER(hh, files->fresh, f, next) {
+        forget_fresh(files, f->id);
+    }
     close(files->directory);
     pthread_mutex_destroy(&files->lock);
     free(files);
@@ -171,36 +213,65 @@ int lh_files_remove(struct lh_files *files, uint64_t id)
         (!is_new && !unlink_name(files, failed)))
         return lh_error_from_errno(errno);
     lh_files_forget(files, id | LH_NEW_FILE);
+    pthread_mutex_lock(&files->lock);
+    forget_fresh(files, id | LH_NEW_FILE);
+    if (!is_new)
+        forget_fresh(files, id);
+    pthread_mutex_unlock(&files->lock);
     if (is_new)
         return LH_OK; /* a process removes those that it finds */
     lh_files_forget(files, id);
     return sync_names(files);
 }
 
-int lh_files_replace(struct lh_files *files, uint64_t anew)
+/* The name and what is open by it change in one step: nobody who hears of a failure of the old file
+ * gives the new one its mark. */
+static int rename_new(struct lh_files *files, uint64_t anew)
 {
     uint64_t id = anew & ~LH_NEW_FILE;
-    char from[LH_FILE_NAME_SIZE], name[LH_FILE_NAME_SIZE], failed[LH_FILE_NAME_SIZE];
+    char from[LH_FILE_NAME_SIZE], name[LH_FILE_NAME_SIZE];
 
     lh_files_name(anew, from);
     lh_files_name(id, name);
-    lh_files_failed_name(id, failed);
-    if (renameat(files->directory, from, files->directory, name) != 0)
-        return lh_error_from_errno(errno);
-    int error = sync_names(files);
-    if (error != LH_OK)
-        return error;
-    /* Once the new one is there for good. If both are found, that one counts. */
-    (void)unlink_name(files, failed);
-    lh_files_forget(files, anew);
-    lh_files_forget(files, id);
-    return LH_OK;
+    pthread_mutex_lock(&files->lock);
+    int e = renameat(files->directory, from, files->directory, name) == 0 ? 0 : errno;
+    struct entry *idle[] = {NULL, NULL};
+    if (e == 0) {
+        idle[0] = lh_files_forget_locked(files, anew);
+        idle[1] = lh_files_forget_locked(files, id);
+    }
+    pthread_mutex_unlock(&files->lock);
+    lh_files_close(idle[0]);
+    lh_files_close(idle[1]);
+    return e == 0 ? LH_OK : lh_error_from_errno(e);
 }
 
-bool lh_files_dirty(struct lh_files *files)
+int lh_files_replace(struct lh_files *files, uint64_t anew)
+{
+    uint64_t id = anew & ~LH_NEW_FILE;
+    char failed[LH_FILE_NAME_SIZE];
+    int error = rename_new(files, anew);
+
+    if (error != LH_OK)
+        return error;
+    error = sync_names(files);
+    lh_files_failed_name(id, failed);
+    pthread_mutex_lock(&files->lock);
+    forget_fresh(files, anew);
+    forget_fresh(files, id);
+    if (error != LH_OK)
+        lh_doubts_add(files, id, error); /* which of the two a later process finds, nobody knows */
+    else if (lh_doubts_error(files, id) == LH_OK)
+        /* Now that the new one is there for good. If both are found, that one counts. */
+        (void)unlink_name(files, failed);
+    pthread_mutex_unlock(&files->lock);
+    return error;
+}
+
+bool lh_files_dirty(struct lh_files *files, uint64_t id)
 {
     pthread_mutex_lock(&files->lock);
-    bool dirty = files->made > files->made_synced;
+    bool dirty = find_fresh(files, id) != NULL;
     pthread_mutex_unlock(&files->lock);
     return dirty;
 }
@@ -212,12 +283,14 @@ int lh_files_sync_error(int system_errno)
     return error == LH_ERR_SHORTAGE || error == LH_OK ? LH_ERR_IO : error;
 }
 
-int lh_files_sync_directory(struct lh_files *files)
+int lh_files_sync_directory(struct lh_files *files, uint64_t id)
 {
+    struct fresh *f, *next;
+
     pthread_mutex_lock(&files->lock);
     uint64_t made = files->made;
     bool failed = files->sync_failed;
-    bool clean = made <= files->made_synced;
+    bool clean = find_fresh(files, id) == NULL;
     pthread_mutex_unlock(&files->lock);
     if (clean)
         return LH_OK;
@@ -228,9 +301,11 @@ int lh_files_sync_directory(struct lh_files *files)
     pthread_mutex_lock(&files->lock);
     if (e != 0)
         files->sync_failed = true;
-    if (!files->sync_failed && made > files->made_synced)
-        files->made_synced = made;
     failed = files->sync_failed;
+    HASH_ITER(hh, files->fresh, f, next) {
+        if (!failed && f->number <= made)
+            forget_fresh(files, f->id);
+    }
     pthread_mutex_unlock(&files->lock);
     return e != 0 ? lh_files_sync_error(e) : failed ? LH_ERR_IO : LH_OK;
 }

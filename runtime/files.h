@@ -27,8 +27,8 @@ LH_MUST_USE int lh_files_create(
 /* No file may be open. */
 void lh_files_destroy(struct lh_files *files);
 
-/* NOT_FOUND, SHORTAGE, UNSYNCED, or what open(2) says. When descriptors are short, those of idle files are
- * given up first. `changes`: it is opened to be written to or cut. */
+/* NOT_FOUND, SHORTAGE, UNSYNCED, or what open(2) says. When descriptors are short, those of idle
+ * files are given up first. `changes`: it is opened to be written to or cut. */
 LH_MUST_USE int lh_files_open(
     struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
 
@@ -47,10 +47,10 @@ bool lh_files_put(struct lh_files *files, struct lh_disk_file *file, bool change
 /* Syncs one of these. True: there are still too many. */
 bool lh_files_relieve(struct lh_files *files);
 
-/* Around a sync of an open file. What an earlier sync of our own said comes first: then this one is
- * not to be tried. `error` is how it ended. A file whose sync failed gets another name at once, or a
- * mark elsewhere, so that a process that dies now leaves none that looks sound to the next one
- * (FAIL-5). It can be read on. */
+/* Around a sync of an open file. What an earlier sync of our own said comes first: then this one
+ * is not to be tried. `error` is how it ended. A file whose sync failed gets another name at
+ * once, or a mark elsewhere, so that a process that dies now leaves none that looks sound to the
+ * next one (FAIL-5). It can be read on. */
 LH_MUST_USE int lh_files_sync_begin(
     struct lh_files *files, const struct lh_disk_file *file, uint64_t *covers);
 void lh_files_sync_end(
@@ -71,16 +71,17 @@ LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
 /* The new file (LH_NEW_FILE), which was synced, takes the other one's place, durably. */
 LH_MUST_USE int lh_files_replace(struct lh_files *files, uint64_t anew);
 
-/* Whether files were made whose directory entries may not be durable. */
-bool lh_files_dirty(struct lh_files *files);
+/* Whether this process has made the file, and its directory entry may not be durable. */
+bool lh_files_dirty(struct lh_files *files, uint64_t id);
 
 /* The error of a sync that was tried and said `system_errno`: never SHORTAGE, for it may have
  * failed on its way, and trying it again would prove nothing (FAIL-5). */
 int lh_files_sync_error(int system_errno);
 
-/* Makes the directory entries of all files made so far durable. After a failure it keeps failing
- * for good: the kernel reports an error once and then calls the pages clean (FAIL-5). */
-LH_MUST_USE int lh_files_sync_directory(struct lh_files *files);
+/* Makes the file's directory entry durable. After a failure it keeps failing for good, but for
+ * files whose entries were durable before: the kernel reports an error once and then calls the
+ * pages clean (FAIL-5). */
+LH_MUST_USE int lh_files_sync_directory(struct lh_files *files, uint64_t id);
 
 /* Files whose sync failed, and what they take of the disk. */
 struct lh_files_aside {

@@ -277,7 +277,8 @@ static int open_as(struct lh_files *files, const char *name, bool *read_only)
     return fd < 0 ? open_to_read(files, name) : fd;
 }
 
-/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has failed. */
+/* A descriptor, or -1 with errno. `*failed`: the file has the name of those whose sync has
+ * failed. */
 static int open_existing(struct lh_files *files, uint64_t id, bool *failed, bool *read_only)
 {
     char name[LH_FILE_NAME_SIZE];
@@ -439,24 +440,33 @@ void lh_files_enter_made(struct lh_files *files, uint64_t id, int fd)
     struct entry *e = entry_of(id, fd);
 
     pthread_mutex_lock(&files->lock);
-    files->made++;
+    lh_files_note_made(files, id);
     struct entry *superfluous = enter(files, &e);
     pthread_mutex_unlock(&files->lock);
     entry_close(superfluous);
     (void)lh_files_put(files, &e->file, false);
 }
 
+struct entry *lh_files_forget_locked(struct lh_files *files, uint64_t id)
+{
+    struct entry *e = find(files, id);
+
+    lh_doubts_forget(files, id);
+    if (e == NULL)
+        return NULL;
+    forget(files, e);
+    return e->users == 0 ? e : NULL;
+}
+
+void lh_files_close(struct entry *e)
+{
+    entry_close(e);
+}
+
 void lh_files_forget(struct lh_files *files, uint64_t id)
 {
-    struct entry *idle = NULL;
-
     pthread_mutex_lock(&files->lock);
-    struct entry *e = find(files, id);
-    lh_doubts_forget(files, id);
-    if (e != NULL) {
-        forget(files, e);
-        idle = e->users == 0 ? e : NULL;
-    }
+    struct entry *idle = lh_files_forget_locked(files, id);
     pthread_mutex_unlock(&files->lock);
     entry_close(idle);
 }

@@ -26,9 +26,7 @@ void lh_cs_replica_clear(struct lh_cs_replica *r, enum lh_cs_clearing how)
 
 void lh_cs_replica_put_back(struct lh_cs_replica *r)
 {
-    bool rests = !r->motion->job_running && r->motion->writing == 0 && r->motion->syncing == 0;
-
-    if (r->anew && rests)
+    if (r->anew)
         lh_cs_put_old_back(r, LH_ERR_CANCELLED);
 }
 

@@ -1,9 +1,10 @@
 /* REC-6, FAIL-5: what becomes of a replica whose disk has refused a change or a sync.
  *
- * A refused write says nothing of what was written before. So the replica is frozen: nothing of it
- * changes any more, and all of it can be read. The file is synced once. If that succeeds, what was
- * written is on the disk, and it is tried now and again whether the disk takes changes. If it fails,
- * the file is never written to again: what it holds is rewritten in a new one (rewrite.c). */
+ * A refused write says nothing of what was written before. So the replica is frozen: nothing of
+ * it changes any more, and all of it can be read. The file is synced once. If that succeeds,
+ * what was written is on the disk, and it is tried now and again whether the disk takes changes.
+ * If it fails, the file is never written to again: what it holds is rewritten in a new one
+ * (rewrite.c). */
 #include "chunkserver/log/frozen.h"
 
 #include "base/assert.h"
@@ -43,8 +44,21 @@ static void wait_for_disk(struct lh_cs_replica *r)
     set_timer(r->logs, mo->frozen.again_at);
 }
 
+void lh_cs_read_later(struct lh_cs_replica *r, uint32_t before)
+{
+    wait_for_disk(r);
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    r->read_waits = true;
+    mo->frozen.again_at =
+        lh_instant_add(r->cs->now, lh_cs_refusal_pause(&r->cs->config.bounds, before));
+    set_timer(r->logs, mo->frozen.again_at);
+}
+
 void lh_cs_thawed(struct lh_cs_replica *r)
 {
+    if (r->read_waits)
+        lh_cs_scan_stop(r);
+    r->read_waits = false;
     if (!r->motion->frozen.listed)
         return;
     struct lh_cs_motion *mo = lh_cs_move(r);
@@ -58,6 +72,11 @@ static void ask_again(struct lh_cs_replica *r)
     struct lh_cs_job job = {.kind = LH_CS_JOB_TRUNCATE, .length = r->end, .at_start = r->torn};
 
     lh_cs_move(r)->frozen.again_at = LH_INSTANT_NEVER; /* until that has failed */
+    if (r->read_waits) {
+        r->read_waits = false;
+        lh_cs_scan_again(r);
+        return;
+    }
     if (r->in_doubt) {
         job = (struct lh_cs_job){
             .kind = LH_CS_JOB_REWRITE, .length = r->end, .checksum = r->checksum};
@@ -84,7 +103,7 @@ static void look(void *core, struct lh_timer *timer)
     DL_FOREACH_SAFE2(logs->internal->frozen.list, mo, next, frozen.after) {
         if (!lh_instant_reached(logs->cs->now, mo->frozen.again_at))
             soonest = lh_instant_min(soonest, mo->frozen.again_at);
-        else if (mo->jobs == NULL)
+        else if (mo->jobs == NULL || mo->replica->read_waits)
             ask_again(mo->replica);
         else
             wait_for_disk(mo->replica);
@@ -139,6 +158,8 @@ static bool freeze(struct lh_cs_replica *r, int error)
 
 void lh_cs_freeze(struct lh_cs_replica *r, int error)
 {
+    if (r->returning)
+        return; /* that was the new file's */
     if (r->anew)
         lh_cs_put_old_back(r, error);
     else if (freeze(r, error))
@@ -147,6 +168,8 @@ void lh_cs_freeze(struct lh_cs_replica *r, int error)
 
 void lh_cs_doubt(struct lh_cs_replica *r, int error)
 {
+    if (r->returning)
+        return; /* that was the new file's */
     if (r->anew) {
         lh_cs_put_old_back(r, error);
         return;
@@ -162,16 +185,28 @@ void lh_cs_doubt(struct lh_cs_replica *r, int error)
 
 void lh_cs_put_old_back(struct lh_cs_replica *r, int error)
 {
-    if (r->state == LH_CS_REPLICA_REMOVING)
+    if (r->state == LH_CS_REPLICA_REMOVING || r->returning)
         return;
     LH_MARK("old-file-is-put-back");
+    r->returning = true;
     r->logs->users->cut_back(r, error);
+    lh_cs_thawed(r);
     lh_cs_replica_drop_unwritten(r);
     lh_cs_jobs_drop_waiting(r, error);
     lh_cs_scan_stop(r);
     lh_cs_table_forget(r);
     r->anew = r->header_unsynced = false;
     r->end = r->written = r->synced = r->committed = 0;
+    r->state = LH_CS_REPLICA_LOADING;
+    lh_cs_old_is_read(r);
+}
+
+void lh_cs_old_is_read(struct lh_cs_replica *r)
+{
+    if (!r->returning || r->state != LH_CS_REPLICA_LOADING || r->outstanding > 0 ||
+        r->motion->job_running)
+        return;
+    r->returning = false;
     lh_cs_scan_load(r);
 }
 
@@ -201,8 +236,8 @@ void lh_cs_job_refused(struct lh_cs_replica *r, const struct lh_cs_job *j, int e
 
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
         return;
-    if (j->kind == LH_CS_JOB_COMPARE) {
-        lh_cs_replica_lose(r, error, j->length);
+    if (j->kind == LH_CS_JOB_COMPARE) { /* a read: it says nothing, and the scrub asks again */
+        r->logs->users->differs(r);
         return;
     }
     if (j->kind == LH_CS_JOB_REWRITE) {

@@ -128,10 +128,11 @@ static void end(struct lh_cs_replica *r, int error)
     mo->job_running = false;
     if (error == LH_OK)
         apply(r, j);
-    if (error != LH_OK && r->anew && j->kind == LH_CS_JOB_CREATE) {
+    if (error != LH_OK && (r->anew || r->returning) && j->kind == LH_CS_JOB_CREATE) {
         lh_cs_put_old_back(r, error);
         answer(r, j, error);
         job_free(j);
+        lh_cs_replica_pump(r);
         return;
     }
     bool failed_create = j->kind == LH_CS_JOB_CREATE && error != LH_OK;
@@ -229,6 +230,8 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         r->anew = r->in_doubt = false;
     if (t->op == LH_DISK_RESERVE)
         error = LH_OK; /* it concerns no byte of the log */
+    if (error == LH_OK && r->returning && j->kind != LH_CS_JOB_REMOVE)
+        error = LH_ERR_CANCELLED; /* its next step would be of the old file */
     if (error != LH_OK || j->next(r, j))
         end(r, error);
 }

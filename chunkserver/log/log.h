@@ -63,6 +63,17 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs);
 void lh_cs_logs_load(struct lh_cs_logs *logs);
 /* Ends a step: of replicas that something happened to it is seen whether anything still goes on. */
 void lh_cs_logs_settle(struct lh_cs_logs *logs);
+/* How long a disk that has refused `before` reads in a row, and one more, is left alone. */
+static inline struct lh_duration lh_cs_refusal_pause(
+    const struct lh_chunkserver_bounds *b, uint32_t before)
+{
+    uint64_t pause = b->thaw_ms, most = b->thaw_most_ms;
+
+    while (before-- > 0 && pause < most)
+        pause *= 2;
+    return lh_milliseconds(pause < most ? pause : most);
+}
+
 /* This process has slept: the disk was not silent for as long as the clock says. */
 void lh_cs_logs_forgive(struct lh_cs_logs *logs, struct lh_duration slept);
 

@@ -44,8 +44,8 @@ struct lh_cs_motion {
     struct lh_cs_log_write *filling; /* the last of them, if it may grow */
     uint64_t unwritten;
     uint64_t writing; /* bytes of the write under way, 0: none */
-    uint64_t writing_checksum, written_checksum; /* running checksums behind these, and behind what
-                                                    was written before; if there is more than that */
+    /* Running checksums behind these, and behind what was written before them. */
+    uint64_t writing_checksum, written_checksum;
     uint64_t syncing; /* the sync under way covers this length; 0: none */
     struct lh_instant sync_begun_at;
 
@@ -68,7 +68,7 @@ struct lh_cs_motion {
         struct lh_cs_motion *before, *after;
     } space;
 
-    struct {                             /* frozen.c: it is in the room's list of those */
+    struct { /* frozen.c: it is in the room's list of those */
         bool listed;
         struct lh_duration pause; /* before its disk is asked again */
         struct lh_instant again_at;

@@ -299,6 +299,7 @@ static void pump(struct lh_cs_replica *r)
 {
     const struct lh_cs_motion *mo = r->motion;
 
+    lh_cs_old_is_read(r);
     if (mo->job_running || r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING)
         return;
     const struct lh_cs_job *j = mo->jobs;

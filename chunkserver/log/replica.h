@@ -46,17 +46,20 @@ struct lh_cs_replica {
     bool added_up;                 /* serve/: a copy of this life has compared it with the seal */
 
     /* Of log/ alone. */
-    bool headless;        /* no valid header was found */
-    bool in_doubt;        /* a sync of its file has failed: that is never written to again (FAIL-5) */
-    bool torn;            /* FAIL-3: its end is to be marked as truncated, and cut */
-    bool unrecorded;      /* the seal is not in the header that the disk has */
-    bool anew;            /* it is written to the file that is to take its place (REC-9) */
-    bool header_unsynced; /* it was written, not synced; the other slot is on the disk */
-    bool loading;         /* registration waits for its header and log to be read: scan.c */
-    bool stirred;         /* it is looked at when the step ends: motion.c */
-    struct {              /* reports.c: what a registration did not report */
-        bool creation;    /* it was created after a registration that did not name it */
-        int loss;         /* why it was lost, after a registration that called it good */
+    bool headless;   /* no valid header was found */
+    bool in_doubt;   /* a sync of its file has failed: that is never written to again (FAIL-5) */
+    bool torn;       /* FAIL-3: its end is to be marked as truncated, and cut */
+    bool unrecorded; /* the seal is not in the header that the disk has */
+    bool anew;       /* it is written to the file that is to take its place (REC-9) */
+    bool returning;  /* that came to nothing: once nothing goes on there, the old one is read */
+    bool header_unsynced;   /* it was written, not synced; the other slot is on the disk */
+    bool read_waits;        /* the last one of these is asked for again later */
+    uint32_t refused_reads; /* in a row, while it is read back: scan.c */
+    bool loading;           /* registration waits for its header and log to be read: scan.c */
+    bool stirred;           /* it is looked at when the step ends: motion.c */
+    struct {                /* reports.c: what a registration did not report */
+        bool creation;      /* it was created after a registration that did not name it */
+        int loss;           /* why it was lost, after a registration that called it good */
     } unreported;
     unsigned outstanding;              /* tickets under way: disk.c */
     const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
@@ -132,8 +135,8 @@ void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
 void lh_cs_replica_readable(struct lh_cs_replica *r);
 /* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
 void lh_cs_replica_pump(struct lh_cs_replica *r);
-/* Damaged (FAIL-4): ends every role of it, marks it, reports it. One that is frozen or damaged stays
- * as it is. */
+/* Damaged (FAIL-4): ends every role of it, marks it, reports it. One that is frozen or damaged
+ * stays as it is. */
 void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
 
 /* ---- jobs.c: changes of its header, of its file's length or of its existence. A job runs alone,
@@ -175,7 +178,7 @@ struct lh_cs_job {
     uint64_t barrier;     /* the log's end when it was submitted */
     lh_cs_job_step *next; /* steps.c */
     enum lh_disk_op done; /* the operation that was completed last */
-    struct lh_chunk_header before; /* the header as it was when the job began */
+    struct lh_chunk_header before;     /* the header as it was when the job began */
     struct lh_cs_rewriting *rewriting; /* REWRITE */
     struct lh_cs_job *after;
 };

@@ -1,8 +1,8 @@
-/* After a sync that failed nobody knows which of the file's bytes are on the disk, and no later sync
- * of it tells (FAIL-5). But each batch says of itself whether it is whole and stands where it
- * belongs (APP-1). So what is read of the log is checked, written to another file and synced there,
- * and that one takes the place of the first. Nothing is lost if all of the log can still be read;
- * at the least there is what an earlier sync has covered. */
+/* After a sync that failed nobody knows which of the file's bytes are on the disk, and no later
+ * sync of it tells (FAIL-5). But each batch says of itself whether it is whole and stands where
+ * it belongs (APP-1). So what is read of the log is checked, written to another file and synced
+ * there, and that one takes the place of the first. Nothing is lost if all of the log can still
+ * be read; at the least there is what an earlier sync has covered. */
 #include "chunkserver/log/rewrite.h"
 
 #include "base/alloc.h"
@@ -47,8 +47,7 @@ static bool ask(struct lh_cs_replica *r, struct lh_cs_job *j, lh_cs_job_step *ne
 static bool of_new_file(struct lh_cs_replica *r, struct lh_cs_job *j, lh_cs_job_step *next,
     enum lh_disk_op op, uint64_t length)
 {
-    return ask(
-        r, j, next, &(struct lh_cs_disk_request){.op = op, .length = length, .anew = true});
+    return ask(r, j, next, &(struct lh_cs_disk_request){.op = op, .length = length, .anew = true});
 }
 
 static bool write_new(struct lh_cs_replica *r, struct lh_cs_job *j, lh_cs_job_step *next,
@@ -123,8 +122,8 @@ static size_t whole_batches(
     while (at < w->read.size && w->good + at < limit) {
         struct lh_batch_header h;
         error = lh_batch_check(&w->read, at, batch_max, &h);
-        if (error == LH_OK && (h.size > limit - (w->good + at) ||
-                                  !lh_log_fits(&w->read, at, &h, &w->checksum)))
+        if (error == LH_OK &&
+            (h.size > limit - (w->good + at) || !lh_log_fits(&w->read, at, &h, &w->checksum)))
             error = LH_ERR_CORRUPT;
         if (error != LH_OK)
             break;

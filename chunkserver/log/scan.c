@@ -75,16 +75,40 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
     lh_cs_scan_loaded(r);
 }
 
+/* The old file is read again: its master may have heard in between that it is being copied, and not
+ * know any more that something can be read of it (REC-9). */
+static void found_lost(struct lh_cs_replica *r)
+{
+    r->state = LH_CS_REPLICA_LOST;
+    if (!r->loading)
+        lh_cs_report_lost(r, LH_ERR_CORRUPT);
+}
+
 static void found_sealed(struct lh_cs_replica *r)
 {
     r->state = LH_CS_REPLICA_READY;
     r->end = r->written = r->synced = r->committed = r->header.sealed_length;
     r->checksum = r->header.sealed_checksum;
     if (r->header.lost)
-        r->state = LH_CS_REPLICA_LOST;
+        found_lost(r);
     else if (r->in_doubt)
         lh_cs_doubt(r, LH_ERR_UNSYNCED);
     lh_cs_scan_loaded(r);
+}
+
+/* One refused read says nothing of what is there (REC-6); some in a row, with pauses, do. */
+static bool is_asked_again(struct lh_cs_replica *r, int error)
+{
+    if (error == LH_ERR_IO && r->refused_reads + 1 < r->cs->config.bounds.scan_tries) {
+        lh_cs_read_later(r, r->refused_reads++);
+        return true;
+    }
+    if (r->refused_reads > 0 && r->state == LH_CS_REPLICA_FROZEN)
+        lh_cs_kept(r); /* that it can be written is waited for, too */
+    else if (r->refused_reads > 0)
+        lh_cs_thawed(r);
+    r->refused_reads = 0;
+    return false;
 }
 
 static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
@@ -98,6 +122,10 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         r->in_doubt = !LH_PLANTED("doubt-dies-with-its-process");
         /* From now on the disk itself is read. */
         lh_cs_scan_load(r);
+        return;
+    }
+    if (is_asked_again(r, error)) {
+        LH_MARK("scan-header-asked-again");
         return;
     }
     if (error == LH_OK)
@@ -146,6 +174,14 @@ static void scan_read(struct lh_cs_replica *r)
             .length = r->cs->config.bounds.scan_bytes});
 }
 
+void lh_cs_scan_again(struct lh_cs_replica *r)
+{
+    if (r->state == LH_CS_REPLICA_LOADING)
+        lh_cs_scan_load(r);
+    else
+        scan_read(r);
+}
+
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
 void lh_cs_scan_start(struct lh_cs_replica *r)
 {
@@ -180,8 +216,10 @@ static void scan_done(struct lh_cs_replica *r)
         r->logs->users->read_back(r);
         return;
     }
-    r->state = r->header.lost ? LH_CS_REPLICA_LOST : LH_CS_REPLICA_READY;
+    r->state = LH_CS_REPLICA_READY;
     r->written = r->end;
+    if (r->header.lost)
+        found_lost(r);
     r->synced = r->end; /* what a server finds at its start, or has just cut, is on the disk */
     if (r->committed > r->end)
         r->committed = r->end;
@@ -206,7 +244,8 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
  * damaged says nothing. */
 static bool is_rot(const struct lh_cs_replica *r, int why)
 {
-    bool same_boot = !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+    bool same_boot =
+        !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 
     return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
            why != LH_ERR_WOULD_BLOCK;
@@ -296,6 +335,10 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
         r->state == LH_CS_REPLICA_CREATING) {
         lh_cs_scan_stop(r);
+        return;
+    }
+    if (is_asked_again(r, error)) {
+        LH_MARK("scan-log-asked-again");
         return;
     }
     if (error != LH_OK) {

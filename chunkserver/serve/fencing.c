@@ -61,15 +61,14 @@ void lh_cs_fencing_primary_ends(struct lh_cs_replica *r)
     s->word.checksum = lh_cs_primary_committed_checksum(p);
 }
 
-/* REC-7: it cannot write the version down, so it is not fenced, whatever it answers. But who was the
- * primary until now, and gave that up since its disk refuses changes, is as good as fenced: the
- * right to commit was in its memory, and nobody has committed anything since without it. */
+/* REC-7: it cannot write the version down, so it is not fenced, whatever it answers. But who was
+ * the primary until now, and gave that up since its disk refuses changes, is as good as fenced:
+ * the right to commit was in its memory, and nobody has committed anything since without it. */
 static void fence_frozen(struct lh_cs_replica *r, uint64_t version)
 {
     struct lh_cs_served *s = lh_cs_serve(r);
 
-    if (s->word.version > 0 && s->word.version == r->adopting &&
-        !lh_cs_replica_sealing(r)) {
+    if (s->word.version > 0 && s->word.version == r->adopting && !lh_cs_replica_sealing(r)) {
         s->fenced = s->word;
         s->fenced.version = version;
     }

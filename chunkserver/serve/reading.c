@@ -298,19 +298,35 @@ static struct lh_log_search *search_of(struct lh_cs_reading *rd)
     return rd->search;
 }
 
+/* So often a search asks for the smallest piece, after growing pauses, before it passes it. */
+#define SEARCH_TRIES 4u
+
+/* The disk cannot read these bytes in any piece. One refusal says nothing of what is there (REC-6):
+ * they are asked for again before the search passes them. */
+static void pass_unreadable(struct lh_cs_reading *rd, uint64_t bytes)
+{
+    struct lh_cs_host *cs = rd->replica->cs;
+
+    if (rd->refused < SEARCH_TRIES) {
+        uint64_t pause_ms = (uint64_t)cs->config.bounds.thaw_ms << rd->refused++;
+        rd->unreadable = 0;
+        lh_timer_set(&cs->timers, &rd->timer, lh_instant_add(cs->now, lh_milliseconds(pause_ms)));
+    } else {
+        searched(rd, lh_log_search_unreadable(search_of(rd), bytes));
+    }
+}
+
 static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 {
     struct lh_log_search *s = search_of(rd);
     int result = lh_log_search(s, bytes, bytes->size - rd->asked);
 
-    if (result == LH_ERR_WOULD_BLOCK && rd->unreadable > 0 && s->at == rd->offset) {
-        if (s->bytes > rd->asked && s->bytes < rd->unreadable) {
-            start(rd, s->bytes);
-            return;
-        }
-        result = lh_log_search_unreadable(s, 1); /* what begins here the disk cannot read */
-    }
-    searched(rd, result);
+    if (result != LH_ERR_WOULD_BLOCK || rd->unreadable == 0 || s->at != rd->offset)
+        searched(rd, result);
+    else if (s->bytes > rd->asked && s->bytes < rd->unreadable)
+        start(rd, s->bytes);
+    else
+        pass_unreadable(rd, 1); /* what begins here cannot be read to its end */
 }
 
 /* The disk cannot read these bytes. What is whole in front of a bad sector, and behind it, can be
@@ -318,13 +334,12 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 static bool narrow(struct lh_cs_reading *rd)
 {
     rd->unreadable = rd->asked;
-    if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes) {
+    if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes)
         start(rd, rd->asked / 2);
-    } else if (rd->search != NULL && !rd->found) {
-        searched(rd, lh_log_search_unreadable(search_of(rd), rd->asked));
-    } else {
+    else if (rd->search != NULL && !rd->found)
+        pass_unreadable(rd, rd->asked);
+    else
         return false;
-    }
     return true;
 }
 
@@ -375,9 +390,9 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    if (error != LH_OK && (rd->search != NULL || lh_cs_replica_is_kept(r))) {
-        if (narrow(rd))
-            return;
+    if (error == LH_ERR_IO && (rd->search != NULL || lh_cs_replica_is_kept(r)) && narrow(rd))
+        return;
+    if (error != LH_OK && error != LH_ERR_IO && (rd->search != NULL || lh_cs_replica_is_kept(r))) {
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }

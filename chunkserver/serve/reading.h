@@ -17,6 +17,7 @@ struct lh_cs_reading {
     bool searching;               /* ... and the search has begun */
     bool found;                   /* ... and that is known to be at `offset` */
     uint64_t unreadable;          /* so many bytes from `offset` the disk could not read; 0: none */
+    unsigned refused;             /* so often a search has asked for the smallest piece in vain */
     uint64_t limit;               /* the read under way stops here */
     uint64_t asked;               /* bytes that it is to bring */
     struct lh_instant until;      /* waits for more until then */

@@ -109,6 +109,8 @@ static void set_timer(struct lh_cs_scrub *s)
 {
     struct lh_instant at = lh_pacing_ready_at(&s->pace);
 
+    if (s->refused > 0)
+        at = lh_instant_max(at, s->again_at);
     if (s->replica == NULL && s->next == s->count && s->soon == 0) {
         /* The pass is done: the next one begins when this one's period is over. */
         struct lh_duration left = {age(s).ns < s->cs->config.scrub_period.ns
@@ -158,6 +160,7 @@ static void leave(struct lh_cs_scrub *s)
         s->ticket->owner = NULL;
     s->ticket = NULL;
     s->replica = NULL;
+    s->refused = 0;
     lh_buf_clear(&s->rest);
 }
 
@@ -304,6 +307,18 @@ static bool check_batches(struct lh_cs_scrub *s)
     return error == LH_OK || error == LH_ERR_WOULD_BLOCK;
 }
 
+/* REC-6: one refused read says nothing of what is there; some in a row, with pauses, do. */
+static bool is_asked_again(struct lh_cs_scrub *s, int error)
+{
+    const struct lh_chunkserver_bounds *b = &s->cs->config.bounds;
+
+    if (error != LH_ERR_IO || s->refused + 1 >= b->scan_tries)
+        return false;
+    LH_MARK("scrub-asks-again");
+    s->again_at = lh_instant_add(s->cs->now, lh_cs_refusal_pause(b, s->refused++));
+    return true;
+}
+
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_scrub *s = t->owner;
@@ -311,11 +326,14 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     s->ticket = NULL;
     if (is_cut(s->replica, s->at + s->rest.size + s->asked)) {
         leave(s); /* cut, lost or removed meanwhile */
+    } else if (is_asked_again(s, error)) {
+        /* its timer is set below */
     } else if (error != LH_OK) {
         found(s, error, "bytes that cannot be read");
     } else if (bytes->size < s->asked) {
         found(s, LH_ERR_CORRUPT, "the end of the file");
     } else {
+        s->refused = 0;
         s->read += bytes->size;
         lh_buf_append(&s->rest, bytes, 0, bytes->size);
         if (LH_PLANTED("scrub-reads-but-does-not-check")) {

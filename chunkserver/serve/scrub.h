@@ -29,6 +29,8 @@ struct lh_cs_scrub {
     uint64_t asked;                /* bytes of the read under way */
     struct lh_buf rest;            /* read, not yet a whole batch: it begins at `at` */
     struct lh_cs_ticket *ticket;
+    uint32_t refused; /* reads of this piece, in a row; the next one at `again_at` */
+    struct lh_instant again_at;
     uint64_t passes, read, found;
 };
 

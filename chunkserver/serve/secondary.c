@@ -118,7 +118,7 @@ static void adopt(
         refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "a feed has a number and a version");
         return;
     }
-    if (m->version - r->adopting >= VERSION_LEAP) {
+    if (m->version > r->adopting && m->version - r->adopting >= VERSION_LEAP) {
         LH_MARK("adopt-far-above");
         refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "no master gives such a version yet");
         return;

@@ -120,6 +120,8 @@ static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
 {
     if (!asked_now(r, j) || (r->adopting >= j->version && r->state != LH_CS_REPLICA_FROZEN))
         return; /* the master tells it again when this server registers */
+    if (error == LH_ERR_IO && (r->state == LH_CS_REPLICA_READY || r->state == LH_CS_REPLICA_FROZEN))
+        return; /* it could not be read now: the master tells it again to who says nothing */
     bool frozen = r->state == LH_CS_REPLICA_FROZEN;
     if (error != LH_OK || !j->matches || (r->state != LH_CS_REPLICA_READY && !frozen) ||
         r->incomplete || lh_cs_primary_of(r) != NULL) {
@@ -161,8 +163,8 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     }
     if (r->state == LH_CS_REPLICA_FROZEN && r->header.sealed) {
         lh_cs_replica_seal_session(r, m->session);
-        seal_recorded(cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK,
-            r->unrecorded);
+        seal_recorded(
+            cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK, r->unrecorded);
         return;
     }
     const struct lh_cs_job seal = {

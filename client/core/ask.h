@@ -18,6 +18,7 @@ struct lh_client_ask {
     Leasehold__CallId id;
     struct lh_instant repeat_until; /* of one whose outcome is unknown */
     struct lh_duration patience;
+    uint64_t wait_ms; /* what the request asks for; each try asks for no more than is left */
     struct lh_instant deadline;
     unsigned failures;
     bool active;

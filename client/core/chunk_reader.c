@@ -161,7 +161,8 @@ bool lh_client_chunk_reader_needs_primary(const struct lh_client_chunk_reader *c
 static void new_round(struct lh_client_chunk_reader *cr)
 {
     for (size_t i = 0; i < cr->chunk.member_count; i++)
-        cr->chunk.members[i].tried = cr->chunk.members[i].corrupt = false;
+        cr->chunk.members[i].tried = cr->chunk.members[i].corrupt =
+            cr->chunk.members[i].unreadable = false;
 }
 
 /* The bytes, or the word that there are none, have come. */
@@ -210,7 +211,7 @@ static void round_failed(struct lh_client_chunk_reader *cr)
             return;
         }
         for (size_t i = 0; i < cr->chunk.member_count; i++)
-            if (cr->chunk.members[i].corrupt)
+            if (cr->chunk.members[i].corrupt || cr->chunk.members[i].unreadable)
                 lh_client_gap_look(cr);
         everywhere = false; /* not before each member has said where it goes on */
     }
@@ -296,6 +297,7 @@ void lh_client_chunk_reader_failed(
         if (strcmp(m->address, address) != 0)
             continue;
         m->tried = true;
+        m->unreadable = error == LH_ERR_IO;
         m->corrupt = error == LH_ERR_CORRUPT || error == LH_ERR_MALFORMED;
         if (m->said == LH_OK && (m->corrupt || error == LH_ERR_NO_REPLICA))
             lh_client_gap_nothing(cr, address, error);

@@ -65,8 +65,7 @@ void lh_m_reported(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, const struct lh_m_report *r);
 /* The member's replica is damaged (FAIL-4): durable with this step. `kept`: its server, which has a
  * session, says that its whole batches can be read. */
-void lh_m_lose(
-    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept);
+void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept);
 /* The server's session began, ended, or its disk began to fail or to answer. */
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
 

@@ -17,11 +17,12 @@ void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c);
 
 /* What a chunk's members are worth. */
 struct lh_m_tally {
-    uint32_t good;    /* GOOD */
-    uint32_t keep;    /* GOOD or AWAY, and not leaving */
-    uint32_t staying; /* GOOD, and not leaving */
-    uint32_t whole;   /* of these: recorded the seal, or the chunk is open */
-    uint32_t sources; /* could be copied from */
+    uint32_t good;     /* GOOD */
+    uint32_t keep;     /* GOOD or AWAY, and not leaving */
+    uint32_t staying;  /* GOOD, and not leaving */
+    uint32_t whole;    /* of these: recorded the seal, or the chunk is open */
+    uint32_t sources;  /* could be copied from */
+    uint32_t readable; /* good, or at a server that cannot write (REC-8) */
     uint32_t joining;
 };
 

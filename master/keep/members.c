@@ -22,6 +22,7 @@ struct lh_m_tally lh_m_tally(const struct lh_master *m, const struct lh_m_chunk 
         t.staying += good && stays;
         t.whole += good && stays && (!c->sealed || member->sealed);
         t.sources += lh_m_is_source(m, c, member);
+        t.readable += good || (health != LH_M_LOST && lh_m_is_source(m, c, member));
         t.joining += health == LH_M_JOINING;
     }
     return t;

@@ -331,8 +331,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
 
     if (c->motion != &lh_m_idle)
         lh_m_move(m, c); /* a commit, or time alone, may have made it idle */
-    /* Readable is also what a server has that cannot write (REC-8). */
-    set_condition(m, c, t.good > t.sources ? t.good : t.sources);
+    set_condition(m, c, t.readable);
     if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(m, c, &t)))
         lh_m_move(m, c)->repair.grants = 0;
     settle_grant(m, c, &t);

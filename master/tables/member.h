@@ -9,10 +9,10 @@ struct lh_m_member {
     bool joining : 1;                   /* REC-4 */
     bool created : 1; /* confirmed its empty replica; all true once the chunk is created */
     bool lost : 1;    /* durable: its replica is damaged (FAIL-4) until it is copied again */
-    bool kept : 1;    /* as its server said in the session `seen`: lost, and its whole batches can be
+    bool kept : 1;   /* as its server said in the session `seen`: lost, and its whole batches can be
                          read (REC-9); or it adds up to the seal, and cannot record it (REC-8) */
-    bool stale : 1;   /* it lacks what its chunk's seal covers, and must be refreshed */
-    bool sealed : 1;  /* it has recorded the chunk's seal, as far as this master heard */
+    bool stale : 1;  /* it lacks what its chunk's seal covers, and must be refreshed */
+    bool sealed : 1; /* it has recorded the chunk's seal, as far as this master heard */
     bool leaving : 1; /* another server is to take its place: it is drained, or too much is on it */
     bool excluded : 1; /* its chunk's primary, lost, or a member that this cannot go on without:
                           what comes after a roll is placed elsewhere (FAIL-2a) */

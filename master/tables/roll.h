@@ -12,7 +12,8 @@ struct lh_m_fenced {
     bool truncated; /* FAIL-3: it may have been longer once */
 };
 
-/* Who has answered that its disk refuses the version: it is not fenced, and is asked again (REC-7). */
+/* Who has answered that its disk refuses the version: it is not fenced, and is asked again
+ * (REC-7). */
 struct lh_m_unfenced {
     const struct lh_m_server *servers[LH_REPLICATION_MAX];
     uint32_t count;

@@ -117,6 +117,7 @@ static void misbehave(struct lh_sim_stranger *x)
         lh_sim_x_speak_in_a_session, lh_sim_x_ask_master, lh_sim_x_ask_master, stop_reading,
         cancel};
 
+    lh_sim_x_take_address(x);
     if (lh_sim_x_may_lease(x) && below(x, 3) == 0)
         lh_sim_x_use_leases(x);
     else
@@ -152,7 +153,9 @@ static void step(void *self, struct lh_input *in, struct lh_effects *fx)
     struct lh_sim_stranger *x = self;
 
     x->fx = fx;
-    if (in->kind == LH_IN_MESSAGE) {
+    if (in->kind == LH_IN_MESSAGE && (in->link & LH_LINK_SERVED) != 0) {
+        lh_sim_x_is_called(x, in);
+    } else if (in->kind == LH_IN_MESSAGE) {
         hear(x, in);
     } else if (in->kind == LH_IN_LINK_CLOSED) {
         forget(x, in->link);

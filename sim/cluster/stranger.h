@@ -3,9 +3,10 @@
  * numbers, repeats old messages, names wrong versions, chunks, writers and sessions, puts absurd
  * numbers into fields, reads nothing of what it is answered, and ends nothing that it began.
  *
- * It is no forger: it does not claim to be another node, and says nothing at a version that a
- * primary could speak at now. It may append, like anybody; what it appended in order may be stored,
- * what it did not never. Who uses the cluster beside it must notice nothing. */
+ * With certificates it also takes the addresses of masters that are down, and answers there with
+ * its own certificate. But it is no forger: it shows no other node's, and says nothing at a version
+ * that a primary could speak at now. It may append, like anybody; what it appended in order may be
+ * stored, what it did not never. Who uses the cluster beside it must notice nothing. */
 #pragma once
 
 #include "sim/cluster/cluster.h"

@@ -117,6 +117,13 @@ void lh_sim_x_use_leases(struct lh_sim_stranger *x);
 void lh_sim_x_hears_of_leases(struct lh_sim_stranger *x, const struct lh_input *in);
 void lh_sim_x_beats(struct lh_sim_stranger *x, struct lh_instant now);
 
+/* ---- stranger_poses.c ---- */
+
+/* With certificates: of a master that is down, from now on whenever it is. */
+void lh_sim_x_take_address(struct lh_sim_stranger *x);
+/* Somebody takes it for that. */
+void lh_sim_x_is_called(struct lh_sim_stranger *x, const struct lh_input *in);
+
 /* ---- stranger_asks.c ---- */
 
 void lh_sim_x_read(struct lh_sim_stranger *x);

@@ -338,8 +338,8 @@ static void check_reports(
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||
             r->logged_at >= a->started_at)
             continue;
-        /* Nothing is cut while the disk refuses it (REC-6), nor of a file that is never written to again
-         * (FAIL-5). */
+        /* Nothing is cut while the disk refuses it (REC-6), nor of a file that is never written
+         * to again (FAIL-5). */
         uint64_t sound = lh_sim_log_scan(c->id, log, size, size, &checksum);
         if (sound != size && !r->in_doubt && !r->refused)
             lh_sim_fail(o->sim, "INV-5", c->id,

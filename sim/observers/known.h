@@ -70,11 +70,10 @@ struct replica {
     uint64_t damaged_at; /* true ns, the last time */
     bool header_damaged; /* and its header was */
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
-    bool in_doubt;            /* a sync of its file has failed (FAIL-5) */
-    bool sync_failed;         /* and the process that runs was told */
-    bool refused;             /* a change of it was, in this process (REC-6) */
-    bool missing;             /* its server has registered without it, and the master knows */
-    uint64_t copy_ordered_at; /* true ns: when its server last took a CopyReplica */
+    bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
+    bool refused;               /* a change of it was, in this process (REC-6) */
+    bool missing;               /* its server has registered without it, and the master knows */
+    uint64_t copy_ordered_at;   /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
     bool truncated;                     /* and not synced since (FAIL-3) ... */
@@ -294,7 +293,6 @@ struct lh_sim_observers {
     bool blurred;    /* what is being read has several calls of a master that is gone */
     uint64_t copies; /* of chunks, that servers called done */
 };
-
 /* Has something gone wrong already? Then models may be incomplete: nothing is checked any more. */
 static inline bool failed(const struct lh_sim_observers *o)
 {

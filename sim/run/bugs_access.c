@@ -15,6 +15,10 @@ const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
         "ACC-3"},
     {"replica-for-anybody", "ACC-3",
         "a chunkserver takes replicas and appends from whoever has a certificate", "ACC-3"},
+    {"answered-by-anybody", "ACC-8",
+        "nobody looks whose certificate it is that a server shows: whoever has the address of a "
+        "master that is down is obeyed",
+        "KEEP-3"},
     {"table-read-in-vain", "ACC-7",
         "a node goes on with its old table of roles: who lost a right has it until a restart",
         "ACC-7"},

@@ -19,9 +19,9 @@ void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra);
  * a write perhaps after a part of it. */
 void lh_sim_disk_starve(struct lh_sim_node *node, bool starved);
 
-/* From now on whatever would change a file fails with `error`, as on a file system that has become
- * read-only, or is full and writes nothing in place; by chance also syncs do. LH_OK: it takes changes
- * again. */
+/* From now on whatever would change a file fails with `error`, as on a file system that has
+ * become read-only, or is full and writes nothing in place; by chance also syncs do. LH_OK: it
+ * takes changes again. */
 void lh_sim_disk_refuse(struct lh_sim_node *node, int error);
 
 bool lh_sim_disk_refuses(const struct lh_sim_node *node);

@@ -163,7 +163,8 @@ struct lh_sim_node {
     struct lh_sim *sim;
     uint32_t index;
     char *name;
-    char *identity; /* that others see */
+    char *identity;                   /* that others see */
+    struct lh_sim_node *in_its_place; /* has its address while it is down; NULL: nobody */
     const struct lh_sim_role *role;
     void *arg;
 

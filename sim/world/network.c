@@ -238,7 +238,12 @@ static struct lh_sim_node *called(struct lh_sim *sim, const char *server)
 
     if (node != NULL && node->misleads_to != NULL)
         node = node->misleads_to;
-    return node;
+    return node != NULL && !node->up && node->in_its_place != NULL ? node->in_its_place : node;
+}
+
+void lh_sim_take_address(struct lh_sim_node *of, struct lh_sim_node *by)
+{
+    of->in_its_place = by;
 }
 
 /* What rpc/ finds out in a handshake (ACC-8). */

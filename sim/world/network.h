@@ -44,6 +44,10 @@ struct lh_duration lh_sim_slowed_by(const struct lh_sim_node *from, const struct
 void lh_sim_set_bandwidth(
     struct lh_sim_node *from, struct lh_sim_node *to, uint64_t bytes_per_second);
 
+/* Whenever `of` is down, its address is that of `by`: who calls it reaches that one, which has a
+ * certificate of its own. */
+void lh_sim_take_address(struct lh_sim_node *of, struct lh_sim_node *by);
+
 /* From now on nobody gets a new connection to that node, nor does it get one to anybody:
  * descriptors have run out. What is there goes on. */
 void lh_sim_deafen(struct lh_sim_node *node, bool deaf);

@@ -26,6 +26,9 @@ from process_cluster import ClusterTest, Host, wait_for
 
 PATH = "/border/log"
 SECONDS = 60
+# Where the programs for file systems are, which a test's environment may not name.
+os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
+
 LIMIT_S = float(os.environ.get("LEASEHOLD_BORDER_LIMIT_SECONDS", 60))  # to what must come
 CHUNKS = "*/chunks/*.chunk"
 PROBE = "*/chunks/0000000000000000.chunk"
@@ -84,7 +87,6 @@ TABLE = (
     Row("copy", "header", ANY, ONCE, TARGET, GOES_ON),
     Row("copy", "sync", ANY, ONCE, TARGET, GOES_ON),
     Row("copy", "create", ANY, ONCE, TARGET, GOES_ON),
-    Row("copy", "rename", FEW, LASTING, TARGET, GOES_ON),
     Row("copy", "read", FEW, ONCE, ALL, GOES_ON),
     # Everything is read again all the time.
     Row("scrub", "read", FEW + ("ENXIO", "EINVAL"), ONCE, SECONDARY, GOES_ON),
@@ -273,7 +275,7 @@ class BorderTest(ClusterTest):
                 wait_for("the fault has struck", lambda: self.struck(names), 10)
             except AssertionError:
                 self.end(names)
-                self.skipTest("nothing makes this call then")
+                self.skipTest("the call was not made")
         if row.call == "everything" and "ENOSPC" != error:
             self.check_read_only(names)
         if row.call == "everything" and row.where == ALL:
@@ -438,8 +440,10 @@ def main():
         ends = time.monotonic() + seconds
     result = unittest.TextTestRunner(verbosity=2).run(Until(names, ends))
     print(f"border: {len(BorderTest.ran)} of {len(names)} cells ran, "
-          f"{len(result.failures) + len(result.errors)} went wrong, the machine allows no "
-          f"{len(result.skipped)}", file=sys.stderr)
+          f"{len(result.failures) + len(result.errors)} went wrong, "
+          f"{len(result.skipped)} could not be made", file=sys.stderr)
+    for test, why in result.skipped:
+        print(f"border: not {test.id()}: {why}", file=sys.stderr)
     return not result.wasSuccessful()
 
 

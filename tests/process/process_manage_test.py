@@ -71,6 +71,10 @@ class Manager:
         self._log.seek(0)
         return self._log.read()
 
+    def logs(self, text):
+        """Waits for it: a log's own thread writes it."""
+        wait_for(f"{text} in the log", lambda: text in self.log())
+
     def close(self):
         if self.process.poll() is None:
             self.process.kill()
@@ -136,16 +140,13 @@ class ManagerTest(unittest.TestCase):
             file.write(before.replace("log-level = warn", "log-level = info"))
             file.write("capacity = 1GiB\nscrub-rate = 5MiB\n")
         reload()
-        log = manager.log()
-        self.assertIn("log-level is info from now on, and was warn", log)
-        self.assertIn("capacity is 1GiB from now on, and was 0", log)
-        self.assertIn("WARN  chunkserver: scrub-rate = 5MiB takes a restart; it goes on to be "
-                      "16MiB", log)
+        manager.logs("log-level is info from now on, and was warn")
+        manager.logs("capacity is 1GiB from now on, and was 0")
+        manager.logs("WARN  chunkserver: scrub-rate = 5MiB takes a restart; it goes on to be 16MiB")
         self.write(nonsense="1")
         reload()
-        log = manager.log()
-        self.assertIn(f"{self.config}:7: there is no option 'nonsense'", log)
-        self.assertIn("none was taken up", log)
+        manager.logs(f"{self.config}:7: there is no option 'nonsense'")
+        manager.logs("none was taken up")
         self.assertIsNone(manager.process.poll())
 
 

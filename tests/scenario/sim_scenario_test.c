@@ -532,7 +532,7 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"fast\", expected a number with its sign such as +9000"},
         {HEAD "fail next 1 fsyncs of cs1 with IO\n",
             "x:2: found \"fsyncs\", expected \"creates\", \"writes\", \"syncs\", \"reads\", "
-            "\"truncates\", \"removes\" or \"reserves\""},
+            "\"truncates\", \"removes\", \"reserves\" or \"replaces\""},
         {HEAD "fail next 1 syncs of cs1 with EIO\n",
             "x:2: found \"EIO\", expected an error's name such as IO or DISK_FULL"},
         {HEAD "fail next 0 syncs of cs1 with IO\n",

@@ -86,6 +86,18 @@ int fdatasync(int fd)
     return -1;
 }
 
+static atomic_bool directory_syncs_fail;
+
+int fsync(int fd)
+{
+    struct stat s;
+
+    if (!directory_syncs_fail || fstat(fd, &s) != 0 || !S_ISDIR(s.st_mode))
+        return (int)syscall(SYS_fsync, fd);
+    errno = EIO;
+    return -1;
+}
+
 int sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 {
     (void)offset;
@@ -257,7 +269,8 @@ static void expect_bytes(
 
 static void path_of(const struct bed *bed, uint64_t file, char *to, size_t size)
 {
-    snprintf(to, size, "%s/chunks/%016" PRIx64 ".chunk", bed->dir, file);
+    snprintf(to, size, "%s/chunks/%016" PRIx64 ".chunk%s", bed->dir, file & ~LH_NEW_FILE,
+        (file & LH_NEW_FILE) != 0 ? ".new" : "");
 }
 
 static void what_was_written_is_read_back(const struct lh_disk_options *options)
@@ -609,7 +622,7 @@ static void write_to(struct bed *bed, uint64_t file)
 
 static void fail_writing_back(const struct bed *bed, uint64_t file)
 {
-    char path[128];
+    char path[160];
     struct stat s;
 
     path_of(bed, file, path, sizeof path);
@@ -708,6 +721,85 @@ static void a_file_made_in_place_of_one_that_was_set_aside_is_another_one(void *
         assert_int_equal(stat(path, &s), 0);
         assert_int_equal(s.st_size, 100);
         lh_buf_clear(&data);
+        bed_end(&bed);
+    }
+}
+
+/* FAIL-5: so it is with a file that is to take another one's place, whose descriptor made room. */
+static void a_failure_of_a_new_file_is_not_forgotten(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        const uint64_t anew = 1 | LH_NEW_FILE;
+        bed_begin(&bed, &few_files[i]);
+        for (uint64_t file = 1; file <= 20; file++)
+            assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
+        write_to(&bed, anew);
+        lh_disk_drain(bed.disk);
+        fail_writing_back(&bed, anew);
+        for (uint64_t file = 2; file <= 20; file++)
+            write_to(&bed, file);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_ERR_IO);
+        /* Nobody doubts the one that is still there, nor what is made anew. */
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REMOVE, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
+        write_to(&bed, anew);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        bed_end(&bed);
+    }
+}
+
+/* FAIL-5: what is not known is whether the new name is there, not what the other files have. */
+static void a_failed_sync_of_the_directory_says_nothing_of_other_files(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        char path[128];
+        bed_begin(&bed, &few_files[i]);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_OK);
+        directory_syncs_fail = true;
+        write_to(&bed, 2);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 2, 0, 0, NULL), LH_ERR_IO);
+        write_to(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        directory_syncs_fail = false;
+        write_to(&bed, 1);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        path_of(&bed, 1, path, sizeof path);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 2, 0, 0, NULL), LH_ERR_IO);
+        bed_end(&bed);
+    }
+}
+
+/* FAIL-5: the new file has the name, and nobody knows for how long. It is there all the same. */
+static void a_file_whose_new_name_is_in_doubt_is_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        struct lh_buf data = {0};
+        const uint64_t anew = 1 | LH_NEW_FILE;
+        bed_begin(&bed, &few_files[i]);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
+        write_to(&bed, anew);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
+        directory_syncs_fail = true;
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_ERR_IO);
+        directory_syncs_fail = false;
+        assert_int_equal(run(&bed, LH_DISK_READ, 1, 0, 100, &data), LH_OK);
+        assert_int_equal(data.size, 100);
+        lh_buf_clear(&data);
+        assert_true(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL) != LH_OK);
         bed_end(&bed);
     }
 }
@@ -921,6 +1013,9 @@ int main(void)
         cmocka_unit_test(a_failure_to_write_back_is_not_forgotten),
         cmocka_unit_test(the_next_process_hears_of_a_file_whose_sync_failed),
         cmocka_unit_test(a_file_made_in_place_of_one_that_was_set_aside_is_another_one),
+        cmocka_unit_test(a_failure_of_a_new_file_is_not_forgotten),
+        cmocka_unit_test(a_failed_sync_of_the_directory_says_nothing_of_other_files),
+        cmocka_unit_test(a_file_whose_new_name_is_in_doubt_is_read),
         cmocka_unit_test(a_failure_goes_with_its_file),
         cmocka_unit_test(what_a_process_before_left_unwritten_is_not_read),
         cmocka_unit_test(unsynced_files_keep_to_the_limit),

@@ -1244,8 +1244,8 @@ STORY(a_lost_replica_does_not_come_back_with_the_cut_that_was_under_way)
     given_a_chunk(w, ABC);
     struct conn *c = given_a_writer(w, A, 1, 2);
     pass(w, 10); /* B knows what is committed */
-    /* A reader's read and the cut back after a full disk are under way together; it finds rot, which
-     * the log that is read back has, too. */
+    /* A reader's read and the cut back after a full disk are under way together; it finds rot,
+     * which the log that is read back has, too. */
     node_fail_disk(w, B, LH_DISK_WRITE, 0, LH_ERR_DISK_FULL);
     w->nodes[B].disk_stalled = true;
     struct conn *r = reader(w, B, (Leasehold__ReadRequest)LEASEHOLD__READ_REQUEST__INIT);

@@ -143,6 +143,27 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
     check_logs(w, ABC);
 }
 
+/* What lies behind the seal goes with the header that says so, whenever the disk takes it. */
+STORY(a_seal_that_is_recorded_late_cuts_what_lies_behind_it)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, C).checksum;
+
+    append(c, 4, 100);
+    settle(w);
+    master_fence(w, C, 2);
+    settle(w);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 4 * BATCH);
+    w->nodes[C].read_only = true;
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_true(heard(w, C)->recorded.kept);
+    w->nodes[C].read_only = false;
+    pass(w, 11000);
+    assert_int_equal(heard(w, C)->recorded.error, LH_OK);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 3 * BATCH);
+}
+
 STORY(another_log_than_the_seals_is_not_kept_for_it)
 {
     (void)given_read_only_disks(w, 3);
@@ -321,10 +342,25 @@ STORY(what_lies_around_an_unreadable_sector_is_read)
     struct conn *r = reader(w, A, q);
     settle(w);
     assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK); /* the first batch */
-    assert_int_equal(behind(w, A, BATCH)->offset, 2 * BATCH);
-    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 5 * BATCH);
+
+    /* Nothing is passed for one refusal: the disk is asked again, after pauses. */
+    q.offset = BATCH;
+    q.resync = true;
+    r = reader(w, A, q);
+    settle(w);
+    w->nodes[A].bad_byte = 0;
+    pass(w, 5000);
+    assert_int_equal(read_reply(r)->offset, BATCH);
+    w->nodes[A].bad_byte = LH_LOG_START + BATCH + 50;
+    r = reader(w, A, q);
+    pass(w, 5000);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(read_reply(r)->offset, 2 * BATCH);
     w->nodes[A].bad_byte = LH_LOG_START + 5 * BATCH + 50;
-    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 6 * BATCH);
+    q.offset = 4 * BATCH;
+    r = reader(w, A, q);
+    pass(w, 5000);
+    assert_int_equal(read_reply(r)->offset, 6 * BATCH);
 }
 
 STORY(a_batch_that_is_whole_anywhere_is_copied)
@@ -402,6 +438,146 @@ STORY(a_copy_that_comes_to_nothing_leaves_the_damaged_file)
     assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
 }
 
+/* A copy to A's damaged replica has begun, and the disk goes on with nothing of it. */
+static uint64_t given_a_copy_that_hangs(struct world *w, uint64_t done)
+{
+    uint64_t checksum = given_rot_everywhere(w);
+
+    w->nodes[A].disk_stalled = true;
+    heard_clear(w);
+    master_copy(w, A, 1, true, 6 * BATCH, checksum, BC);
+    for (uint64_t i = 0;; i++) {
+        settle(w);
+        pass(w, 20);
+        if (i == done)
+            break;
+        for (size_t op = 0; op < w->op_count; op++)
+            if (w->ops[op].node == A) {
+                disk_complete(w, op);
+                break;
+            }
+    }
+    return checksum;
+}
+
+STORY(a_removal_while_a_new_file_is_made_is_carried_out)
+{
+    (void)w;
+    for (uint64_t done = 0; done < 6; done++) {
+        struct world *v = world_create(done, done % 2 == 0);
+        (void)given_a_copy_that_hangs(v, done);
+        master_remove(v, A, 1);
+        settle(v);
+        v->nodes[A].disk_stalled = false;
+        settle(v);
+        assert_int_equal(heard(v, A)->removed.n, 1);
+        assert_int_equal(heard(v, A)->removed.error, LH_OK);
+        assert_null(node_file(v, A, CHUNK));
+        assert_null(node_file(v, A, CHUNK | LH_NEW_FILE));
+        world_destroy(v);
+    }
+}
+
+STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
+{
+    (void)w;
+    for (uint64_t done = 0; done < 9; done++) {
+        struct world *v = world_create(done, true);
+        (void)given_a_copy_that_hangs(v, done);
+        break_wire(v, v->nodes[A].session_wire);
+        pass(v, 60000);
+        heard_clear(v);
+        v->nodes[A].disk_stalled = false;
+        pass(v, 60000);
+        assert_true(node_status(v, A).lost);
+        assert_int_equal(read_error(v, A, 5 * BATCH), LH_OK);
+        /* The master was told that it is being copied. */
+        assert_true(heard(v, A)->lost.n > 0 && heard(v, A)->lost.kept);
+        world_destroy(v);
+    }
+}
+
+/* What is there stays for as long, and who drains the server must not take it for nothing. */
+STORY(a_registration_during_a_copy_tells_of_the_damaged_file)
+{
+    (void)w;
+    for (uint64_t done = 1; done < 7; done++) {
+        struct world *v = world_create(done, true);
+        (void)given_a_copy_that_hangs(v, done);
+        unsigned before = v->nodes[A].registrations;
+        break_wire(v, v->nodes[A].session_wire);
+        pass(v, 12000);
+        assert_true(v->nodes[A].registrations > before);
+        const Leasehold__Register *m = v->nodes[A].registered->register_;
+        assert_int_equal(m->n_replicas, 1);
+        assert_true(m->replicas[0]->kept);
+        world_destroy(v);
+    }
+}
+
+/* Three machines have one array, which cannot be read for a second. */
+STORY(an_array_that_is_not_read_for_a_while_condemns_nothing)
+{
+    (void)given_a_written_chunk(w, 3);
+    pass(w, 20);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = true;
+    for (int i = A; i <= C; i++)
+        assert_int_equal(read_error(w, i, BATCH), LH_ERR_IO);
+    pass(w, 1000);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = false;
+    pass(w, 10000);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(heard(w, i)->lost.n, 0);
+    }
+
+    /* So it is for those that start meanwhile. */
+    for (int i = A; i <= C; i++) {
+        w->nodes[i].unreadable = true;
+        restart(w, i, false);
+    }
+    pass(w, 1000);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = false;
+    pass(w, 10000);
+    for (int i = A; i <= C; i++) {
+        assert_false(node_status(w, i).lost);
+        assert_int_equal(node_status(w, i).length, 3 * BATCH);
+        assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
+    }
+    check_logs(w, ABC);
+}
+
+STORY(what_can_neither_be_written_nor_read_is_not_called_damaged)
+{
+    (void)given_read_only_disks(w, 3);
+    for (int i = A; i <= C; i++)
+        w->nodes[i].unreadable = true;
+    for (int i = A; i <= C; i++)
+        assert_int_equal(read_error(w, i, BATCH), LH_ERR_IO);
+}
+
+STORY(a_seal_that_cannot_be_compared_now_is_compared_later)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, C).checksum;
+
+    append(c, 4, 100);
+    settle(w);
+    heard_clear(w);
+    node_fail_disk(w, C, LH_DISK_READ, 0, LH_ERR_IO);
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_false(node_status(w, C).lost);
+    assert_int_equal(heard(w, C)->recorded.n, 0);
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_int_equal(heard(w, C)->recorded.error, LH_OK);
+    assert_int_equal(node_status(w, C).length, 3 * BATCH);
+}
+
 STORY(one_refused_read_says_nothing_of_a_replica)
 {
     (void)given_a_sealed_chunk(w, 3);
@@ -411,6 +587,21 @@ STORY(one_refused_read_says_nothing_of_a_replica)
     assert_int_equal(read_error(w, A, 0), LH_OK);
 }
 
+STORY(refused_reads_at_a_start_say_nothing_of_a_replica)
+{
+    (void)given_a_sealed_chunk(w, 3);
+    for (int i = A; i <= C; i++) {
+        node_kill(w, i, false);
+        settle(w);
+        node_fail_disk(w, i, LH_DISK_READ, 0, LH_ERR_IO);
+        node_start(w, i);
+        settle(w);
+        pass(w, 500);
+        assert_false(w->nodes[i].registered->register_->replicas[0]->lost);
+        assert_int_equal(read_error(w, i, 0), LH_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +609,7 @@ int main(void)
         cmocka_unit_test(
             a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
         cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),
+        cmocka_unit_test(a_seal_that_is_recorded_late_cuts_what_lies_behind_it),
         cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
@@ -428,7 +620,14 @@ int main(void)
         cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),
         cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
+        cmocka_unit_test(a_removal_while_a_new_file_is_made_is_carried_out),
+        cmocka_unit_test(a_damaged_file_comes_back_whenever_its_copy_ends),
+        cmocka_unit_test(a_registration_during_a_copy_tells_of_the_damaged_file),
+        cmocka_unit_test(an_array_that_is_not_read_for_a_while_condemns_nothing),
+        cmocka_unit_test(what_can_neither_be_written_nor_read_is_not_called_damaged),
+        cmocka_unit_test(a_seal_that_cannot_be_compared_now_is_compared_later),
         cmocka_unit_test(one_refused_read_says_nothing_of_a_replica),
+        cmocka_unit_test(refused_reads_at_a_start_say_nothing_of_a_replica),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -711,7 +711,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(created, .error = -(int)m->created->error);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
-        HEAR(lost, .version = m->lost->version, .error = -(int)m->lost->error);
+        HEAR(lost, .version = m->lost->version, .error = -(int)m->lost->error,
+            .kept = m->lost->kept);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
         HEAR(loss, .version = m->possible_loss->version, .length = m->possible_loss->length);

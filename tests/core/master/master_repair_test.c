@@ -321,7 +321,7 @@ static void recovered(uint64_t chunk, uint64_t version)
     serve();
 }
 
-static void lose(struct server *s, uint64_t chunk)
+static void lose_as(struct server *s, uint64_t chunk, bool kept)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__ReplicaLost m = LEASEHOLD__REPLICA_LOST__INIT;
@@ -331,10 +331,16 @@ static void lose(struct server *s, uint64_t chunk)
     m.chunk = chunk;
     m.version = replica(s, chunk)->version;
     m.error = LEASEHOLD__ERROR_CODE__CORRUPT;
+    m.kept = kept;
     request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
     request.lost = &m;
     server_send(&w, s, &request);
     serve();
+}
+
+static void lose(struct server *s, uint64_t chunk)
+{
+    lose_as(s, chunk, false);
 }
 
 static void report_failed(uint64_t chunk, const struct server *member)
@@ -591,6 +597,23 @@ static void the_most_endangered_chunk_is_copied_first(void **state)
     assert_int_equal(order_count, 2);
     assert_int_equal(orders[1].chunk, less);
     assert_string_equal(orders[1].sources, "c e");
+}
+
+/* REC-9: what can still be read of damaged replicas makes none of them whole. */
+static void a_chunk_with_damaged_replicas_is_not_called_whole(void **state)
+{
+    (void)state;
+    w.config.repair_streams = 0;
+    restart_master();
+    start(3);
+    uint64_t chunk = sealed_chunk("/f");
+    lose_as(a, chunk, true);
+    assert_int_equal(repair()->chunks_degraded, 1);
+    assert_int_equal(repair()->chunks_endangered, 0);
+    lose_as(b, chunk, true);
+    assert_int_equal(repair()->chunks_endangered, 1);
+    lose_as(c, chunk, true);
+    assert_int_equal(repair()->chunks_unreadable, 1); /* without a good replica */
 }
 
 static void a_server_gets_so_many_copies_at_a_time(void **state)
@@ -1203,6 +1226,7 @@ int main(void)
         STORY(a_new_member_is_durable_before_the_old_one_goes),
         STORY(who_is_back_within_the_grace_period_costs_nothing),
         STORY(copies_that_are_not_needed_any_more_are_cancelled),
+        STORY(a_chunk_with_damaged_replicas_is_not_called_whole),
         STORY(the_most_endangered_chunk_is_copied_first),
         STORY(a_server_gets_so_many_copies_at_a_time),
         STORY(who_comes_back_without_its_replicas_gets_them_again),
