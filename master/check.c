@@ -244,7 +244,8 @@ static void check_calls(const struct lh_master *m)
     size_t count = 0;
 
     TAILQ_FOREACH(call, &m->calls.by_order, link) {
-        LH_ASSERT(lh_m_call_find(m, call->client, call->number) == call && call->client != 0);
+        LH_ASSERT(lh_m_call_find(m, call->client, call->number) == call && call->client != 0 &&
+                  call->number != 0);
         LH_ASSERT(call->ticket < m->commit.next_ticket);
         LH_ASSERT(!m->started || ((last == NULL || last->order <= call->order) &&
                                      call->order < m->calls.next_order));
@@ -252,6 +253,11 @@ static void check_calls(const struct lh_master *m)
         count++;
     }
     LH_ASSERT(count == m->calls.count);
+    TAILQ_FOREACH(call, &m->calls.marks, link) {
+        LH_ASSERT(lh_m_call_find(m, call->client, 0) == call && call->number == 0);
+        count++;
+    }
+    LH_ASSERT(count == m->calls.count + m->calls.mark_count);
     LH_ASSERT(!m->started || count == 0 || lh_timer_is_set(&m->calls.timer));
     LH_ASSERT(TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped));
     LH_ASSERT(m->calls.taken.client == 0);

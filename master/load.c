@@ -231,8 +231,7 @@ int lh_m_load_record(
         break;
     case LH_M_STORED_CALL:
         LH_MARK("restart-with-call");
-        lh_m_call_load(m, record->key.id, record->key.index, record->call->order,
-            record->call->request, record->call->reply.data, record->call->reply.len);
+        lh_m_call_load(m, record->key.id, record->key.index, record->call);
         break;
     case LH_M_STORED_PROGRAM:
         LH_MARK("restart-with-program");

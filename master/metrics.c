@@ -170,6 +170,8 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
     }
     COUNTER(calls_repeated, "calls_repeated",
         "Calls that were answered as when they came first (HA-12).");
+    COUNTER(calls_forgotten, "calls_forgotten",
+        "Calls refused that may have been carried out, as too much was changed since (HA-12).");
     GAUGE("calls_kept", "Answers that are kept for repeats of their calls.", m->calls.count);
     GAUGE("term", "The master's term: counts its starts.", m->term);
     COUNTER(commits, "commits", "Commits of the metadata store.");

@@ -7,7 +7,10 @@
  *
  * A refusal changed nothing. That of a first message is not kept: if its answer is lost, nobody has
  * heard of it, and the repeat may succeed. That of a repeat is kept: the message before it may
- * still be on its way, and must not be carried out after the client was told that it was not. */
+ * still be on its way, and must not be carried out after the client was told that it was not.
+ *
+ * A call whose answer may have gone before its time is refused, as a first message too: it may be
+ * one that others have overtaken. */
 #include "master/calls/calls.h"
 
 #include "base/crc32c.h"
@@ -96,6 +99,27 @@ static void answer_again(struct lh_master *m, uint64_t link, enum lh_method meth
     protobuf_c_message_free_unpacked(reply, NULL);
 }
 
+/* Is a call to be refused that neither is known nor waits? */
+static bool refuse_unknown(
+    struct lh_master *m, uint64_t link, enum lh_method method, const Leasehold__CallId *id)
+{
+    if (lh_m_call_maybe_forgotten(m, id->client, id->number) &&
+        !LH_PLANTED("forgotten-call-carried-out")) {
+        LH_MARK("call-refused-as-forgotten");
+        m->counts.calls_forgotten++;
+        lh_m_refuse(m, link, method, LH_ERR_UNAVAILABLE,
+            "this call may have been carried out; so much was changed since that its answer is "
+            "not kept any more");
+        return true;
+    }
+    if (lh_m_calls_full(m)) {
+        lh_m_refuse(m, link, method, LH_ERR_UNAVAILABLE,
+            "more clients changed something a short while ago than this master can remember");
+        return true;
+    }
+    return false;
+}
+
 bool lh_m_once_begin(
     struct lh_master *m, uint64_t link, enum lh_method method, const ProtobufCMessage *request)
 {
@@ -103,6 +127,10 @@ bool lh_m_once_begin(
 
     if (id == NULL)
         return false;
+    if (id->number == 0) {
+        lh_m_refuse(m, link, method, LH_ERR_INVALID_ARGUMENT, "calls are counted from 1");
+        return true;
+    }
     uint32_t crc = checksum(method, request);
     const struct lh_m_call *call = lh_m_call_find(m, id->client, id->number);
     struct lh_m_pending *pending = lh_m_pending_find(m, id->client, id->number);
@@ -123,6 +151,8 @@ bool lh_m_once_begin(
         lh_m_pending_repeat(m, pending, link);
         return true;
     }
+    if (refuse_unknown(m, link, method, id))
+        return true;
     m->calls.taken.link = link;
     m->calls.taken.client = id->client;
     m->calls.taken.number = id->number;

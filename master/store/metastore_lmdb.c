@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "master/store/begun.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ struct store {
     struct lh_metastore base;
     char *path;
     int directory, lock;
+    bool begun; /* BEGUN is there; the committing thread's, once it runs */
     MDB_env *env;
     MDB_dbi dbi;
     lh_metastore_committed *on_committed;
@@ -178,8 +180,10 @@ static void commit_or_wait(struct store *s, const struct requests *batch)
 {
     for (unsigned tries = 0;; tries++) {
         int code = commit_batch(s, batch);
-        if (code == MDB_SUCCESS)
+        if (code == MDB_SUCCESS) {
+            s->begun = s->begun || lh_begun_write(s->directory);
             return;
+        }
         bool again = is_shortage(s, code);
         explain(s, code, again);
         if (again && tries % (REMIND_S / RETRY_S) == 0)
@@ -325,7 +329,8 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
     if (s->directory < 0)
         return refuse_errno(s, "open the directory", why, why_size);
     static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
-    static const char *const ours[] = {"LOCK", "FORMAT", "data.mdb", "lock.mdb", NULL};
+    static const char *const ours[] = {
+        "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_BEGUN_FILE, NULL};
     char stranger[256];
     if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
         lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
@@ -406,6 +411,7 @@ static int check_format(struct store *s, char *why, size_t why_size)
 static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_size)
 {
     MDB_txn *txn;
+    MDB_stat stored = {0};
     int code = mdb_env_create(&s->env);
 
     if (code == MDB_SUCCESS)
@@ -416,6 +422,8 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
         code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code == MDB_SUCCESS) {
         code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
+        if (code == MDB_SUCCESS)
+            code = mdb_stat(txn, s->dbi, &stored);
         if (code == MDB_SUCCESS)
             code = mdb_txn_commit(txn);
         else
@@ -428,8 +436,12 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
             s->base.key_bytes_max, LH_KEY_BYTES_MAX);
         return LH_ERR_SYSTEM;
     }
-    if (code == MDB_SUCCESS && fsync(s->directory) == 0)
+    if (code == MDB_SUCCESS && s->begun && stored.ms_entries == 0)
+        return lh_begun_refuse_empty(s->path, why, why_size);
+    if (code == MDB_SUCCESS && fsync(s->directory) == 0) {
+        s->begun = s->begun || (stored.ms_entries > 0 && lh_begun_write(s->directory));
         return LH_OK;
+    }
     if (code == MDB_SUCCESS)
         return refuse_errno(s, "sync the directory", why, why_size);
     snprintf(why, why_size, "%s: cannot open the metadata store: %s%s", s->path, mdb_strerror(code),
@@ -455,6 +467,8 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     int error = lock_directory(s, why, why_size);
     if (error == LH_OK)
         error = check_format(s, why, why_size);
+    if (error == LH_OK)
+        error = lh_begun_look(s->directory, s->path, &s->begun, why, why_size);
     if (error == LH_OK)
         error = open_lmdb(s, map_bytes, why, why_size);
     if (error == LH_OK) {

@@ -2,6 +2,7 @@
  *
  *     LOCK       held under flock(2) by the process that uses the directory
  *     FORMAT     "leasehold-master 1": what the directory is, and in which format
+ *     BEGUN      empty: there was a commit, so a store that is missing or empty is refused
  *     data.mdb   LMDB's; lock.mdb is for its readers (mdb_dump and mdb_copy work at any time)
  *
  * One thread commits. What is begun while it is busy goes into its next transaction together, so
@@ -22,7 +23,7 @@
  * On failure `why` names the directory and what to do:
  *   IN_USE        another process holds the directory
  *   WRONG_FORMAT  written by a newer release, or not a master's directory
- *   CORRUPT       LMDB cannot read its file
+ *   CORRUPT       LMDB cannot read its file, or the store of a directory that was in use is gone
  *   others        what lh_error_from_errno() says of the call that failed */
 LH_MUST_USE int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,

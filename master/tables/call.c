@@ -3,7 +3,10 @@
  * A repeat must not come when its call is forgotten. Clients repeat for half of `call_keep`. What
  * they sent may wait here unread while this process stands still, and a timer that fires then comes
  * before it. So a call goes when it was old enough already the last time that the timer fired: what
- * waited has been read since. */
+ * waited has been read since.
+ *
+ * Where there are more of them than fit, the oldest goes before its time, and a mark says so: one
+ * number for each client, as clients count their calls. It is kept for as long as an answer. */
 #include "master/tables/call.h"
 
 #include "master/tables/tables.h"
@@ -24,6 +27,16 @@ struct lh_m_call *lh_m_call_find(const struct lh_master *m, uint64_t client, uin
     return RB_FIND(lh_m_call_tree, (struct lh_m_call_tree *)(uintptr_t)&m->calls.tree, &wanted);
 }
 
+static bool is_mark(const struct lh_m_call *call)
+{
+    return call->number == 0;
+}
+
+static struct lh_m_call_list *list_of(struct lh_master *m, const struct lh_m_call *call)
+{
+    return is_mark(call) ? &m->calls.marks : &m->calls.by_order;
+}
+
 static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
     uint32_t request, const uint8_t *reply, size_t reply_size)
 {
@@ -37,8 +50,8 @@ static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t numb
     if (reply_size > 0)
         memcpy(call->reply, reply, reply_size);
     RB_INSERT(lh_m_call_tree, &m->calls.tree, call);
-    TAILQ_INSERT_TAIL(&m->calls.by_order, call, link);
-    m->calls.count++;
+    TAILQ_INSERT_TAIL(list_of(m, call), call, link);
+    *(is_mark(call) ? &m->calls.mark_count : &m->calls.count) += 1;
     return call;
 }
 
@@ -47,15 +60,17 @@ static void take_out(struct lh_master *m, struct lh_m_call *call)
     if (call->dirty)
         TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
     RB_REMOVE(lh_m_call_tree, &m->calls.tree, call);
-    TAILQ_REMOVE(&m->calls.by_order, call, link);
-    m->calls.count--;
+    TAILQ_REMOVE(list_of(m, call), call, link);
+    *(is_mark(call) ? &m->calls.mark_count : &m->calls.count) -= 1;
 }
 
-void lh_m_call_load(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
-    uint32_t request, const uint8_t *reply, size_t reply_size)
+void lh_m_call_load(
+    struct lh_master *m, uint64_t client, uint64_t number, const LeaseholdStored__Call *record)
 {
     lh_m_call_forget(m, client, number);
-    add(m, client, number, order, request, reply, reply_size);
+    struct lh_m_call *call = add(
+        m, client, number, record->order, record->request, record->reply.data, record->reply.len);
+    call->forgotten = record->forgotten;
 }
 
 void lh_m_call_forget(struct lh_master *m, uint64_t client, uint64_t number)
@@ -85,15 +100,75 @@ static void look(void *core, struct lh_timer *timer)
         m->calls.looked = m->now;
         next = lh_instant_add(m->now, interval(m));
     }
-    if (m->calls.count > 0)
+    if (m->calls.count + m->calls.mark_count > 0)
         lh_timer_set(&m->timers, timer, next);
+}
+
+static bool is_due(const struct lh_master *m, const struct lh_m_call *call)
+{
+    return lh_instant_reached(m->calls.due, lh_instant_add(call->since, m->config.call_keep));
+}
+
+/* Can it be told of this client that an answer went before its time? */
+static bool may_mark(const struct lh_master *m, uint64_t client)
+{
+    return m->calls.mark_count < m->config.call_marks_max || lh_m_call_find(m, client, 0) != NULL;
 }
 
 static bool may_go(const struct lh_master *m, const struct lh_m_call *call)
 {
     return call != NULL && call->ticket != m->commit.next_ticket &&
-           (m->calls.count > m->config.calls_max ||
-               lh_instant_reached(m->calls.due, lh_instant_add(call->since, m->config.call_keep)));
+           (is_due(m, call) || (m->calls.count > m->config.calls_max && may_mark(m, call->client)));
+}
+
+static bool mark_may_go(const struct lh_master *m, const struct lh_m_call *mark)
+{
+    return mark != NULL && mark->ticket != m->commit.next_ticket && is_due(m, mark);
+}
+
+bool lh_m_calls_full(const struct lh_master *m)
+{
+    const struct lh_m_call *oldest = TAILQ_FIRST(&m->calls.by_order);
+
+    return oldest != NULL && m->calls.count >= m->config.calls_max && !is_due(m, oldest) &&
+           !may_mark(m, oldest->client);
+}
+
+bool lh_m_call_maybe_forgotten(const struct lh_master *m, uint64_t client, uint64_t number)
+{
+    const struct lh_m_call *mark = lh_m_call_find(m, client, 0);
+
+    return mark != NULL && number <= mark->forgotten;
+}
+
+static void write_down(struct lh_master *m, struct lh_m_call *call)
+{
+    call->ticket = m->commit.next_ticket;
+    if (!call->dirty)
+        TAILQ_INSERT_TAIL(&m->calls.dirty, call, dirty_link);
+    call->dirty = true;
+}
+
+/* The call's answer goes before its time. */
+static void mark(struct lh_master *m, const struct lh_m_call *call)
+{
+    struct lh_m_call *of = lh_m_call_find(m, call->client, 0);
+
+    LH_MARK("call-forgotten-early");
+    if (of == NULL)
+        of = add(m, call->client, 0, 0, 0, NULL, 0);
+    TAILQ_REMOVE(&m->calls.marks, of, link);
+    TAILQ_INSERT_TAIL(&m->calls.marks, of, link);
+    if (of->forgotten < call->number)
+        of->forgotten = call->number;
+    of->since = m->now;
+    write_down(m, of);
+}
+
+static void drop(struct lh_master *m, struct lh_m_call *call)
+{
+    take_out(m, call);
+    TAILQ_INSERT_TAIL(&m->calls.dropped, call, link);
 }
 
 void lh_m_calls_step(struct lh_master *m)
@@ -106,11 +181,16 @@ void lh_m_calls_step(struct lh_master *m)
         return; /* no commit that can wait */
     while (may_go(m, call = TAILQ_FIRST(&m->calls.by_order)) && most > 0) {
         LH_MARK("call-forgotten");
-        take_out(m, call);
-        TAILQ_INSERT_TAIL(&m->calls.dropped, call, link);
+        if (!is_due(m, call))
+            mark(m, call);
+        drop(m, call);
         most--;
     }
-    if (most == 0 && may_go(m, call))
+    while (mark_may_go(m, TAILQ_FIRST(&m->calls.marks)) && most > 0) {
+        drop(m, TAILQ_FIRST(&m->calls.marks));
+        most--;
+    }
+    if (most == 0 && (may_go(m, call) || mark_may_go(m, TAILQ_FIRST(&m->calls.marks))))
         lh_timer_set(&m->timers, &m->calls.timer, lh_instant_add(m->now, m->config.call_rest));
 }
 
@@ -169,12 +249,9 @@ void lh_m_call_keep(struct lh_master *m, const ProtobufCMessage *reply)
     lh_m_call_forget(m, calls->taken.client, calls->taken.number);
     struct lh_m_call *call = packed(m, reply);
     call->since = m->now;
-    if (!LH_PLANTED("call-result-not-stored")) {
-        call->ticket = m->commit.next_ticket;
-        call->dirty = true;
-        TAILQ_INSERT_TAIL(&calls->dirty, call, dirty_link);
-    }
-    if (calls->count == 1)
+    if (!LH_PLANTED("call-result-not-stored"))
+        write_down(m, call);
+    if (!lh_timer_is_set(&calls->timer))
         lh_timer_set(&m->timers, &calls->timer, lh_instant_add(m->now, interval(m)));
 }
 
@@ -195,9 +272,10 @@ void lh_m_calls_start(struct lh_master *m)
     struct lh_m_call **sorted = lh_alloc_array(calls->count + 1, sizeof *sorted), *call;
     size_t count = 0;
 
-    RB_FOREACH(call, lh_m_call_tree, &calls->tree) {
+    TAILQ_FOREACH(call, &calls->by_order, link)
         sorted[count++] = call;
-    }
+    TAILQ_FOREACH(call, &calls->marks, link)
+        call->since = m->now;
     qsort(sorted, count, sizeof *sorted, compare_order);
     TAILQ_INIT(&calls->by_order);
     for (size_t i = 0; i < count; i++) {
@@ -207,7 +285,7 @@ void lh_m_calls_start(struct lh_master *m)
     calls->next_order = count == 0 ? 1 : sorted[count - 1]->order + 1;
     free(sorted);
     calls->looked = calls->due = m->now;
-    if (count > 0)
+    if (count + calls->mark_count > 0)
         lh_timer_set(&m->timers, &calls->timer, lh_instant_add(m->now, interval(m)));
 }
 
@@ -215,6 +293,7 @@ void lh_m_calls_init(struct lh_master *m)
 {
     RB_INIT(&m->calls.tree);
     TAILQ_INIT(&m->calls.by_order);
+    TAILQ_INIT(&m->calls.marks);
     TAILQ_INIT(&m->calls.dropped);
     TAILQ_INIT(&m->calls.dirty);
     m->calls.timer.fire = look;
@@ -224,7 +303,7 @@ void lh_m_calls_deinit(struct lh_master *m)
 {
     struct lh_m_call *call;
 
-    while ((call = TAILQ_FIRST(&m->calls.by_order)) != NULL) {
+    while ((call = RB_MIN(lh_m_call_tree, &m->calls.tree)) != NULL) {
         take_out(m, call);
         free(call);
     }

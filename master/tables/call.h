@@ -3,14 +3,20 @@
 
 #include "master/tables/common.h"
 
-/* A call that was carried out, or refused when it was repeated. Durable but for `since`. */
+#include "proto/stored.pb-c.h"
+
+/* A call that was carried out, or refused when it was repeated. Durable but for `since`.
+ *
+ * One of number 0 is a client's mark: answers of its calls up to `forgotten` went before their
+ * time, so one of these that is not known may have been carried out. */
 struct lh_m_call {
     uint64_t client, number; /* its id */
+    uint64_t forgotten;
     uint64_t order;          /* rises with each */
     struct lh_instant since; /* when this master took it, or started with it */
     uint64_t ticket;
     RB_ENTRY(lh_m_call) place;
-    TAILQ_ENTRY(lh_m_call) link;       /* by order; or it is dropped */
+    TAILQ_ENTRY(lh_m_call) link;       /* by order, or among the marks; or it is dropped */
     TAILQ_ENTRY(lh_m_call) dirty_link; /* in `dirty`, if it is kept in this step */
     bool dirty;
     uint32_t request; /* checksum of what was asked */
@@ -32,8 +38,9 @@ struct lh_m_taken {
 
 struct lh_m_calls {
     struct lh_m_call_tree tree;     /* by id */
-    struct lh_m_call_list by_order; /* the same ones */
-    size_t count;
+    struct lh_m_call_list by_order; /* the answers of them */
+    struct lh_m_call_list marks;    /* the others, the one that was raised last at the end */
+    size_t count, mark_count;
     uint64_t next_order;
     struct lh_m_call_list dropped; /* in this step; freed by its commit */
     struct lh_m_call_list dirty;   /* kept in this step, written by its commit */
@@ -51,8 +58,12 @@ void lh_m_calls_step(struct lh_master *m);
 
 /* NULL: it is not known. */
 struct lh_m_call *lh_m_call_find(const struct lh_master *m, uint64_t client, uint64_t number);
-void lh_m_call_load(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
-    uint32_t request, const uint8_t *reply, size_t reply_size);
+/* May the call, which is not known, have been carried out, its answer gone before its time? */
+bool lh_m_call_maybe_forgotten(const struct lh_master *m, uint64_t client, uint64_t number);
+/* There is room for no more answers, and none may go yet. */
+bool lh_m_calls_full(const struct lh_master *m);
+void lh_m_call_load(
+    struct lh_master *m, uint64_t client, uint64_t number, const LeaseholdStored__Call *record);
 /* In memory alone; nothing if there is none. */
 void lh_m_call_forget(struct lh_master *m, uint64_t client, uint64_t number);
 /* Keeps the answer to the call that was taken, in this step's commit. */

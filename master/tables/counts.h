@@ -29,7 +29,8 @@ struct lh_master_counts {
     uint64_t lookups, path_changes_waited;                   /* VAL-7 */
     uint64_t watch_events, watch_resets;
     uint64_t access_refused;
-    uint64_t calls_repeated; /* and answered as before (HA-12) */
+    uint64_t calls_repeated;  /* and answered as before (HA-12) */
+    uint64_t calls_forgotten; /* refused, as they may have been carried out */
     uint64_t calls[LH_METHOD_COUNT];
     uint64_t errors[LH_ERROR_NUMBERS]; /* calls answered with it, by number */
     struct lh_histogram tail_wait;     /* OpenTail, from its arrival to its answer with a primary */

@@ -2,7 +2,7 @@
  *
  * Keys, in the order in which they are loaded (what refers comes after what it refers to):
  *   'M'                       the Master record
- *   'c' client number         a Call: what it was answered (HA-12)
+ *   'c' client number         a Call: what it was answered (HA-12); number 0: a client's mark
  *   'f' file                  a File
  *   'h' revision              a ValueChange: one of the last ones (VAL-6)
  *   'k' file index            a Chunk
@@ -148,6 +148,7 @@ static void put_call(struct lh_master *m, const struct lh_m_call *call)
     record.request = call->request;
     record.reply.data = (uint8_t *)(uintptr_t)call->reply;
     record.reply.len = call->reply_size;
+    record.forgotten = call->forgotten;
     put_message(m, key, call_key(key, call->client, call->number), &record.base);
 }
 
@@ -313,8 +314,9 @@ void lh_m_write_all(struct lh_master *m)
     lh_fx_persist(m->fx, 0);
     if (m->cluster_id != NULL)
         put_master(m);
-    TAILQ_FOREACH(call, &m->calls.by_order, link)
+    RB_FOREACH(call, lh_m_call_tree, &m->calls.tree) {
         put_call(m, call);
+    }
     LH_IDMAP_FOREACH(f, &m->files)
         put_file(m, f);
     LH_IDMAP_FOREACH(c, &m->chunks)

@@ -413,7 +413,7 @@ static bool has_several_calls(const struct pending *p)
     size_t calls = 0;
 
     for (size_t i = 0; i < p->count; i++)
-        calls += is_of(&p->keys[i], 'c', 17);
+        calls += is_of(&p->keys[i], 'c', 17) && number_at(p->keys[i].bytes + 9) != 0;
     return calls > 1;
 }
 

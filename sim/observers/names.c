@@ -25,6 +25,8 @@ static struct once *find_once(const struct history *h, uint64_t client, uint64_t
 void lh_ob_names_call(struct lh_sim_observers *o, uint64_t client, uint64_t number,
     const uint8_t *record, size_t size)
 {
+    if (number == 0)
+        return; /* a mark */
     struct once *once = find_once(o->history, client, number);
     LeaseholdStored__Call *s = leasehold_stored__call__unpack(NULL, size, record);
 

@@ -457,6 +457,8 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "a master that resigns goes on until that is answered; its successor has begun", "INV-11"},
     {"call-applied-twice", "HA-12",
         "ids of calls are not looked at; what is repeated is carried out again", "history"},
+    {"forgotten-call-carried-out", "HA-12",
+        "a repeat whose answer went before its time is carried out again", "history"},
     {"call-result-not-stored", "HA-12",
         "answers are remembered and not written down; the next master does it again", "history"},
     {"call-answered-before-durable", "HA-12",

@@ -117,9 +117,8 @@ uint64_t *lh_sim_bound_of(struct lh_sim_settings *s, const char *core, const cha
  * included. */
 #define LATE_MOST UINT64_C(60000000000)
 
-/* A run's programs and strangers change no more names than one in so many nanoseconds. */
-#define CALLS_EACH    UINT64_C(1000000)
-#define CALLS_SHIPPED UINT64_C(100000)
+/* A run has fewer clients: beyond the bound on marks none changes anything for a while. */
+#define CLIENTS_MOST UINT64_C(100000)
 
 /* What goes together. Answers of calls are kept for twice as long as those are repeated (HA-12). A
  * client asks for no more lanes, and writers on them, than its server takes; and every program of a
@@ -129,7 +128,7 @@ static void agree(struct lh_sim_settings *s)
     static const char *const rooms[] = {"stream_writers", "stream_lanes"};
     uint64_t *repeats = lh_sim_bound_of(s, "client", "repeat_for");
     uint64_t *keeps = lh_sim_bound_of(s, "master", "call_keep");
-    uint64_t *answers = lh_sim_bound_of(s, "master", "calls_max");
+    uint64_t *marks = lh_sim_bound_of(s, "master", "call_marks_max");
     uint64_t *waits = lh_sim_bound_of(s, "master", "waiters_max");
     uint64_t *waits_for_one = lh_sim_bound_of(s, "master", "waiters_file_max");
 
@@ -145,8 +144,8 @@ static void agree(struct lh_sim_settings *s)
         *waits_for_one = PROGRAMS_MOST;
     if (*keeps < 2 * *repeats + LATE_MOST)
         *keeps = 2 * *repeats + LATE_MOST;
-    if (*answers < *keeps / CALLS_EACH)
-        *answers = *keeps / CALLS_EACH < CALLS_SHIPPED ? *keeps / CALLS_EACH : CALLS_SHIPPED;
+    if (*marks < CLIENTS_MOST)
+        *marks = CLIENTS_MOST;
 }
 
 /* Programs can do something at all; and terms stand in their order. */

@@ -432,6 +432,56 @@ static void a_damaged_store_is_refused(void **state)
     assert_non_null(strstr(why, directory));
 }
 
+/* A store that is gone would begin a new cluster, with the old one's chunkservers. */
+static void a_store_that_is_gone_is_refused(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_stored(""); /* a start that failed proves nothing */
+    remove_file("data.mdb");
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    lh_metastore_close(store);
+    assert_stored("a=1 ");
+
+    remove_file("data.mdb");
+    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
+    assert_non_null(strstr(why, "data.mdb is missing"));
+    assert_non_null(strstr(why, "an empty directory"));
+    write_file("data.mdb", "");
+    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
+    assert_non_null(strstr(why, "data.mdb is empty"));
+}
+
+static void a_store_that_was_emptied_is_refused(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    commit(store, 2, "a", NULL, NULL, NULL);
+    lh_metastore_close(store);
+    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
+    assert_non_null(strstr(why, "nothing in it"));
+}
+
+/* As an earlier release left it, or somebody who put a copy into a new directory. */
+static void a_store_without_the_mark_gets_it(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    lh_metastore_close(store);
+    remove_file("BEGUN");
+    assert_stored("a=1 ");
+    remove_file("data.mdb");
+    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
+}
+
 static void a_directory_that_cannot_be_made_is_named(void **state)
 {
     struct lh_metastore *store;
@@ -474,6 +524,9 @@ int main(void)
         STORY(a_newer_format_is_refused),
         STORY(a_chunkservers_directory_is_refused),
         STORY(a_damaged_store_is_refused),
+        STORY(a_store_that_is_gone_is_refused),
+        STORY(a_store_that_was_emptied_is_refused),
+        STORY(a_store_without_the_mark_gets_it),
         STORY(a_directory_that_cannot_be_made_is_named),
         STORY(a_store_is_opened_by_the_name_of_its_kind),
     };

@@ -77,19 +77,31 @@ static bool exists(const char *path)
     return reply->error == LEASEHOLD__ERROR_CODE__OK;
 }
 
-static size_t calls_stored(void)
+static size_t stored(bool marks)
 {
+    static const uint8_t zero[8];
     size_t count = 0;
 
     for (size_t i = 0; i < w.store_count; i++)
-        count += w.store[i].key[0] == 'c';
+        count += w.store[i].key[0] == 'c' && (memcmp(w.store[i].key + 9, zero, 8) == 0) == marks;
     return count;
+}
+
+static size_t calls_stored(void)
+{
+    return stored(false);
+}
+
+static size_t marks_stored(void)
+{
+    return stored(true);
 }
 
 #define OK             LEASEHOLD__ERROR_CODE__OK
 #define NOT_FOUND      LEASEHOLD__ERROR_CODE__NOT_FOUND
 #define ALREADY_EXISTS LEASEHOLD__ERROR_CODE__ALREADY_EXISTS
 #define INVALID        LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT
+#define UNAVAILABLE    LEASEHOLD__ERROR_CODE__UNAVAILABLE
 
 /* ---- Repeats. */
 
@@ -290,6 +302,9 @@ static void a_client_of_number_0_has_no_ids(void **state)
     none.number = 1;
     assert_int_equal(create("/f", &none)->error, OK);
     assert_int_equal(create("/f", &none)->error, ALREADY_EXISTS);
+    none.client = 1;
+    none.number = 0;
+    assert_int_equal(create("/g", &none)->error, INVALID);
     assert_int_equal(calls_stored(), 0);
 }
 
@@ -342,7 +357,7 @@ static void beyond_the_number_the_oldest_goes(void **state)
     create("/z", call(6, false));
     assert_int_equal(calls_stored(), 3);
     assert_int_equal(create("/e", call(4, true))->error, OK);
-    assert_int_equal(create("/d", call(3, true))->error, ALREADY_EXISTS);
+    assert_int_equal(create("/d", call(3, true))->error, UNAVAILABLE);
 
     /* With a smaller number what is too much goes a few at a time. */
     given_short_keeping(600000, 1, 1);
@@ -350,6 +365,62 @@ static void beyond_the_number_the_oldest_goes(void **state)
     make_file("/y");
     make_file("/x");
     assert_int_equal(calls_stored(), 1);
+}
+
+/* The removal's answer went; the repeat comes here and at the next master, and as the first message
+ * that others overtook. */
+static void a_call_whose_answer_went_early_is_never_carried_out_again(void **state)
+{
+    (void)state;
+    given_short_keeping(8000, 3, 2);
+    make_file("/f");
+    assert_int_equal(remove_it("/f", call(5, false))->error, OK);
+    for (uint64_t i = 6; i <= 9; i++)
+        create((char[]){'/', (char)('a' + i), 0}, call(i, false));
+    assert_int_equal(marks_stored(), 1);
+    make_file("/f");
+    assert_int_equal(remove_it("/f", call(5, true))->error, UNAVAILABLE);
+    assert_int_equal(remove_it("/f", call(5, false))->error, UNAVAILABLE);
+    crash();
+    assert_int_equal(remove_it("/f", call(5, true))->error, UNAVAILABLE);
+    assert_int_equal(remove_it("/f", call(4, true))->error, UNAVAILABLE); /* who knows */
+    assert_true(exists("/f"));
+    assert_int_equal(create("/h", call(7, true))->error, OK);
+    assert_int_equal(create("/y", call(10, false))->error, OK); /* its next one */
+
+    /* Another client's calls do not matter. */
+    Leasehold__CallId other = LEASEHOLD__CALL_ID__INIT;
+    other.client = 1;
+    other.number = 1;
+    assert_int_equal(remove_it("/f", &other)->error, OK);
+
+    /* When no repeat can come any more it is all forgotten. */
+    world_advance(&w, 20000);
+    assert_int_equal(calls_stored() + marks_stored(), 0);
+}
+
+static void with_too_many_marks_nothing_is_carried_out_that_is_not_remembered(void **state)
+{
+    (void)state;
+    Leasehold__CallId of = LEASEHOLD__CALL_ID__INIT;
+
+    w.config.call_marks_max = 1;
+    given_short_keeping(8000, 2, 2);
+    of.number = 1;
+    for (of.client = 1; of.client <= 4; of.client++) {
+        char path[] = {'/', (char)('a' + of.client), 0};
+        const Leasehold__CreateReply *reply = create(path, &of);
+        assert_int_equal(reply->error, of.client < 4 ? OK : UNAVAILABLE);
+    }
+    assert_int_equal(calls_stored(), 2);
+    assert_int_equal(marks_stored(), 1);
+    of.client = 1;
+    assert_int_equal(create("/b", &of)->error, UNAVAILABLE);
+    of.client = 2;
+    assert_int_equal(create("/c", &of)->error, OK); /* as before */
+    world_advance(&w, 20000);
+    of.client = 4;
+    assert_int_equal(create("/e", &of)->error, OK);
 }
 
 /* A process that stood still reads what came meanwhile before it forgets any call. */
@@ -439,6 +510,8 @@ int main(void)
         STORY(answers_are_kept_for_their_time_and_then_go),
         STORY(a_restart_keeps_answers_for_their_whole_time_again),
         STORY(beyond_the_number_the_oldest_goes),
+        STORY(a_call_whose_answer_went_early_is_never_carried_out_again),
+        STORY(with_too_many_marks_nothing_is_carried_out_that_is_not_remembered),
         STORY(a_repeat_that_waited_for_a_paused_master_finds_its_call),
         STORY(a_record_that_cannot_be_read_is_refused),
         STORY(an_answer_takes_little_room),
