@@ -76,12 +76,11 @@ struct replica {
     uint64_t copy_ordered_at;   /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
-    bool seal_kept;        /* the master was told that it adds up to the seal (REC-7) */
-    bool truncated;        /* and not synced since (FAIL-3) ... */
-    uint64_t truncated_at; /* ... true ns: it counts for the process that did it */
-    uint64_t logged_at;    /* true ns: when its log was last written to */
-    bool seal_seen;        /* its header says sealed (SEAL-1) */
-    uint64_t seal_told;    /* the version at which the process that runs was told of a seal */
+    bool truncated;                     /* and not synced since (FAIL-3) ... */
+    uint64_t truncated_at;              /* ... true ns: it counts for the process that did it */
+    uint64_t logged_at;                 /* true ns: when its log was last written to */
+    bool seal_seen, seal_kept; /* its header says sealed (SEAL-1); the master heard REC-7's word */
+    uint64_t seal_told;        /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed it, true ns; and whether it has ordered since. */
     uint64_t listed_at;
     bool ordered;
