@@ -7,9 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A list is read in so many records. */
-#define RECORDS_MAX 1024
-
 /* A master puts its record again each so many readings of the list (an hour, as shipped), ... */
 #define BEAT_LISTS 360u
 /* ... and of whoever missed so many beats the record does not count. */
@@ -54,7 +51,7 @@ static void list(struct lh_reigns *r)
 
     request.key = (ProtobufCBinaryData){from.size, from.data};
     request.range_end = (ProtobufCBinaryData){end.size, end.data};
-    request.limit = RECORDS_MAX;
+    request.limit = r->config.records_max;
     lh_r_call_begin(r, LH_R_LIST, LH_METHOD_ETCD_RANGE, &request.base);
     free(from.data);
     free(end.data);
