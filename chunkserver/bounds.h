@@ -48,7 +48,7 @@
     X(scan_bytes, 1, 4u << 20, "a log is read back in such pieces")                                \
     X(thaw_ms, 1, 200, "a disk that has refused a change is asked again after this")               \
     X(thaw_most_ms, 1, 10000, "and then after twice as long each time, up to this")                \
-    X(scan_tries, 1, 6, "a refused read, of the scrub or at a start, is asked for so often")         \
+    X(scan_tries, 1, 6, "a refused read, of the scrub or at a start, is asked for so often")       \
     X(scan_files, 1, 8, "files that are read back at once, at the start")                          \
     X(copy_bytes, 1, 4u << 20, "a copy asks for such pieces")                                      \
     X(copy_timeout_ms, 1, 20000, "and waits so long for one")                                      \

@@ -35,6 +35,8 @@
     X(reach_wait, 2000, "a server that is called at its address has so long to say who it is")     \
     X(reach_retry, 1000, "after a call in vain; then twice as long each time")                     \
     X(reach_retry_max, 8000, "and not longer")                                                     \
+    /* Servers that are refused. */                                                                \
+    X(refused_keep, 600000, "a refusal of a chunkserver is shown for so long")                     \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
@@ -69,6 +71,7 @@
     X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
     X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \
     X(reach_calls, 64, "servers that are called at their addresses at a time (SES-8)")             \
+    X(refused_max, 64, "chunkservers of which refusals are kept to be shown")                      \
     X(place_likely_bytes, 65536, "a new chunk takes so much until its servers say what it did")    \
     X(drain_recalls, 4, "leases that a draining server is asked for at a time")                    \
     X(moves_max, 8, "replicas moved for an even load or failure domains, at a time; at most 8")    \

@@ -119,12 +119,14 @@ void lh_master_destroy(struct lh_master *m)
         lh_m_stream_forget_pieces(m, l);
         HASH_DELETE(hh, m->links, l);
         free(l->identity);
+        free(l->peer);
         free(l);
     }
     free_queues(m);
     lh_m_locks_deinit(m);
     free_leases(m);
     lh_m_calls_deinit(m);
+    lh_m_refused_deinit(m);
     lh_capability_issuer_deinit(&m->issuer);
     lh_leases_deinit(&m->leases);
     lh_master_know_masters(m, NULL, 0);

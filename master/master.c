@@ -177,10 +177,12 @@ static void on_link_opened(struct lh_master *m, struct lh_input *in)
         return;
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    else if (lh_m_access_call(m, in->identity, in->method, NULL, text) != LH_OK)
+    else if (lh_m_access_call(m, in->identity, in->method, NULL, text) != LH_OK) {
         lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
-    else
-        lh_m_stream_opened(m, in->link, client_of(in->method), in->identity);
+        if (client_of(in->method) == LH_M_CHUNKSERVER)
+            lh_m_refused_note(m, NULL, NULL, in->text, in->identity, LH_ERR_PERMISSION, text);
+    } else
+        lh_m_stream_opened(m, in->link, client_of(in->method), in->text, in->identity);
 }
 
 static void dispatch(struct lh_master *m, struct lh_input *in)
@@ -323,6 +325,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
     TAILQ_INIT(&m->reach.waiting);
+    TAILQ_INIT(&m->refused.list);
     TAILQ_INIT(&m->reach.called);
     TAILQ_INIT(&m->new_preallocs);
     TAILQ_INIT(&m->rolls);

@@ -262,7 +262,8 @@ static bool seal_header(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool seal_sync_log(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    if ((r->synced < j->length || r->end > j->length) && !LH_PLANTED("seal-header-before-log"))
+    bool cut = r->end > j->length || r->unrecorded;
+    if ((r->synced < j->length || cut) && !LH_PLANTED("seal-header-before-log"))
         return sync_log(r, j, seal_header);
     return seal_header(r, j);
 }
@@ -270,7 +271,8 @@ static bool seal_sync_log(struct lh_cs_replica *r, struct lh_cs_job *j)
 /* What is reserved goes before the header says so: nothing is looked for behind a sealed log. */
 static bool seal(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    if (r->end > j->length)
+    /* What lies behind a seal that was kept in memory is in the file still. */
+    if (r->end > j->length || r->unrecorded)
         return truncate_log(r, j, seal_sync_log, j->length);
     return r->motion->space.tried > r->end ? give_back(r, j, seal_sync_log) : seal_sync_log(r, j);
 }

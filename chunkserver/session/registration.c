@@ -13,7 +13,7 @@
 
 static bool is_shown(const struct lh_cs_replica *r)
 {
-    return r->state != LH_CS_REPLICA_CREATING && r->state != LH_CS_REPLICA_REMOVING;
+    return (r->state != LH_CS_REPLICA_CREATING || r->anew) && r->state != LH_CS_REPLICA_REMOVING;
 }
 
 static void fill_report(Leasehold__ReplicaReport *report, struct lh_cs_replica *r)
@@ -25,7 +25,8 @@ static void fill_report(Leasehold__ReplicaReport *report, struct lh_cs_replica *
     report->sealed = lh_cs_replica_sealed_durably(r);
     report->unverified = lh_cs_replica_unverified(r);
     report->lost = r->state == LH_CS_REPLICA_LOST;
-    report->kept = r->state == LH_CS_REPLICA_LOST && lh_cs_replica_is_kept(r);
+    report->kept = (r->state == LH_CS_REPLICA_LOST && lh_cs_replica_is_kept(r)) || r->anew ||
+                   r->returning; /* the file is still there that the copy is to replace */
     report->copying = r->incomplete;
     lh_cs_report_registered(r);
 }

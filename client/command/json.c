@@ -130,6 +130,15 @@ json_t *lh_json_server(const struct lh_server_info *s)
     return json;
 }
 
+json_t *lh_json_refused(const struct lh_refused_info *r)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "server_id",
+        lh_json_text(r->server_id), "address", lh_json_text(r->address), "peer",
+        lh_json_text(r->peer), "identity", lh_json_text(r->identity), "error",
+        lh_json_text(lh_error_name(r->error)), "text", lh_json_text(r->text), "times",
+        number(r->times), "ago_ms", number(r->ago_ms));
+}
+
 json_t *lh_json_master(const struct lh_master_info *m)
 {
     return json_pack("{s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "master_id",

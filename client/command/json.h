@@ -16,6 +16,7 @@ json_t *lh_json_chunk(const struct lh_chunk_info *c);
 json_t *lh_json_chunk_state(const struct lh_chunk_state *s);
 json_t *lh_json_lease(const struct lh_lease_info *l);
 json_t *lh_json_server(const struct lh_server_info *s);
+json_t *lh_json_refused(const struct lh_refused_info *r);
 json_t *lh_json_master(const struct lh_master_info *m);
 json_t *lh_json_repair(const struct lh_repair_info *r);
 json_t *lh_json_figures(const struct lh_master_figures *f);

@@ -84,14 +84,17 @@ static void print_servers(const struct lh_server_list *list)
 static json_t *servers_json(const struct lh_server_list *list)
 {
     json_t *servers = json_array();
+    json_t *refused = json_array();
     for (size_t i = 0; i < list->count; i++)
         (void)json_array_append_new(servers, lh_json_server(&list->servers[i]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:o, s:b, s:o, s:o, s:o}", "cluster_id",
+    for (size_t i = 0; i < list->refused_count; i++)
+        (void)json_array_append_new(refused, lh_json_refused(&list->refused[i]));
+    return json_pack("{s:o, s:I, s:I, s:I, s:o, s:b, s:o, s:o, s:o, s:o}", "cluster_id",
         lh_json_text(list->cluster_id), "master_term", (json_int_t)list->master_term,
         "session_term_ms", (json_int_t)list->session_term_ms, "chunk_term_ms",
         (json_int_t)list->chunk_term_ms, "repair", lh_json_repair(&list->repair), "deleting",
         (int)list->deleting, "deleting_text", lh_json_text(list->deleting_text), "figures",
-        lh_json_figures(&list->figures), "servers", servers);
+        lh_json_figures(&list->figures), "servers", servers, "refused", refused);
 }
 
 static int by_name(const void *a, const void *b)

@@ -66,6 +66,12 @@ void lh_trouble_of_servers(const struct lh_server_list *list, lh_trouble_say *he
         if (list->servers[i].unheard[0] != '\0')
             say(&to, "nothing is placed at %s: %s", list->servers[i].server_id,
                 list->servers[i].unheard);
+    for (size_t i = 0; i < list->refused_count; i++) {
+        const struct lh_refused_info *r = &list->refused[i];
+        char ago[32];
+        say(&to, "a chunkserver at %s was refused (%" PRIu64 " times, the last one %s ago): %s",
+            r->peer, r->times, lh_command_duration(ago, r->ago_ms), r->text);
+    }
     if (!list->deleting && list->deleting_text[0] != '\0')
         say(&to,
             "nothing is deleted: %s. Make sure that this master has the newest metadata; then "

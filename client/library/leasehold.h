@@ -465,6 +465,18 @@ struct lh_master_figures {
     uint64_t values_read, values_changed;
 };
 
+/* A chunkserver that the master refused lately and that has not registered since. Texts that it
+ * chose are shown with what is not plain as \xHH or \uHHHH. */
+struct lh_refused_info {
+    char *server_id; /* that it gave; "": it was refused before it could */
+    char *address;   /* likewise */
+    char *peer;      /* where its last connection came from */
+    char *identity;  /* by its certificate; "": it has none */
+    char *text;      /* why, the last time: a sentence, ... */
+    int error;       /* ... and LH_ERR_* */
+    uint64_t times, ago_ms;
+};
+
 struct lh_server_list {
     struct lh_server_info *servers;
     size_t count;
@@ -475,6 +487,8 @@ struct lh_server_list {
     bool deleting;       /* false: the metadata looks like an older copy, and nothing is deleted */
     char *deleting_text; /* why not, or "" */
     struct lh_master_figures figures;
+    struct lh_refused_info *refused; /* who was refused last is first */
+    size_t refused_count;
 };
 
 /* Lists the chunkservers. Deinit the list afterwards.

@@ -145,6 +145,29 @@ static void copy_figures(struct lh_master_figures *to, const Leasehold__MasterFi
     };
 }
 
+static void copy_refused(struct lh_refused_info *to, const Leasehold__RefusedServer *from)
+{
+    *to = (struct lh_refused_info){
+        .server_id = lh_strdup(from->server_id),
+        .address = lh_strdup(from->address),
+        .peer = lh_strdup(from->peer),
+        .identity = lh_strdup(from->identity),
+        .text = lh_strdup(from->error_text),
+        .error = lh_error_from_wire(from->error),
+        .times = from->times,
+        .ago_ms = from->ago_ms,
+    };
+}
+
+static void refused_deinit(struct lh_refused_info *info)
+{
+    free(info->server_id);
+    free(info->address);
+    free(info->peer);
+    free(info->identity);
+    free(info->text);
+}
+
 int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server_list *list)
 {
     Leasehold__ListServersRequest m = LEASEHOLD__LIST_SERVERS_REQUEST__INIT;
@@ -170,6 +193,10 @@ int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server
         list->servers = lh_alloc_array(list->count, sizeof *list->servers);
         for (size_t i = 0; i < list->count; i++)
             copy_server(&list->servers[i], reply->servers[i]);
+        list->refused_count = reply->n_refused;
+        list->refused = lh_alloc_array(list->refused_count, sizeof *list->refused);
+        for (size_t i = 0; i < list->refused_count; i++)
+            copy_refused(&list->refused[i], reply->refused[i]);
     }
     lh_free_reply(reply);
     return error;
@@ -180,6 +207,9 @@ void lh_server_list_deinit(struct lh_server_list *list)
     for (size_t i = 0; i < list->count; i++)
         lh_server_info_deinit(&list->servers[i]);
     free(list->servers);
+    for (size_t i = 0; i < list->refused_count; i++)
+        refused_deinit(&list->refused[i]);
+    free(list->refused);
     free(list->cluster_id);
     free(list->deleting_text);
     *list = (struct lh_server_list){0};

@@ -9,6 +9,22 @@
 
 #include <inttypes.h>
 
+/* So many refused servers are named; `leasehold servers` has the others. */
+#define REFUSED_SAID 4u
+
+static void say_refused(const struct lh_master *m, struct lh_m_sentences *out)
+{
+    char when[LH_WHEN_BYTES];
+    unsigned count = 0;
+
+    for (const struct lh_m_refused *r = NULL; (r = lh_m_refused_next(m, r)) != NULL;)
+        if (count++ < REFUSED_SAID)
+            lh_m_say(out, "A chunkserver at %s was refused %s ago: %s.", r->peer,
+                lh_m_how_long(lh_instant_until(r->at, m->now), when), r->text);
+    if (count > REFUSED_SAID)
+        lh_m_say(out, "%u others were refused: see leasehold servers.", count - REFUSED_SAID);
+}
+
 void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t bytes,
     const struct lh_m_chunk *without)
 {
@@ -37,6 +53,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     }
     if (live == 0) {
         lh_m_say(out, "No chunkserver has a session with this master; %u are known.", away);
+        say_refused(m, out);
         return;
     }
     lh_m_say(out,
@@ -48,6 +65,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
         if (lh_m_live(m, s) && !lh_m_reached(s))
             lh_m_say(out, "Nothing is placed at %s: %s.", s->id, lh_m_unheard(s));
+    say_refused(m, out);
 }
 
 static void say_member(const struct lh_master *m, struct lh_m_sentences *out,

@@ -231,6 +231,29 @@ static void figures_of(const struct lh_master *m, Leasehold__MasterFigures *figu
     figures->values_changed = m->counts.changes;
 }
 
+static void list_refused(const struct lh_master *m, Leasehold__ListServersReply *reply)
+{
+    Leasehold__RefusedServer *items = lh_alloc_array(m->refused.count + 1, sizeof *items);
+
+    reply->refused = lh_alloc_array(m->refused.count + 1, sizeof *reply->refused);
+    for (const struct lh_m_refused *r = NULL; (r = lh_m_refused_next(m, r)) != NULL;) {
+        Leasehold__RefusedServer *item = reply->refused[reply->n_refused] =
+            &items[reply->n_refused];
+        leasehold__refused_server__init(item);
+        item->server_id = r->server_id;
+        item->address = r->address;
+        item->peer = r->peer;
+        item->identity = r->identity;
+        item->error = lh_m_wire_error(r->error);
+        item->error_text = r->text;
+        item->times = r->times;
+        item->ago_ms = lh_duration_ms(lh_instant_until(r->at, m->now));
+        reply->n_refused++;
+    }
+    if (reply->n_refused == 0)
+        free(items);
+}
+
 void lh_m_list_servers(
     struct lh_master *m, uint64_t link, const Leasehold__ListServersRequest *request)
 {
@@ -259,11 +282,15 @@ void lh_m_list_servers(
     reply.deleting = m->behind == NULL;
     if (m->behind != NULL)
         reply.deleting_text = m->behind;
+    list_refused(m, &reply);
     figures_of(m, &figures);
     reply.figures = &figures;
     reply.session_term_ms = lh_duration_ms(m->config.session_term);
     reply.chunk_term_ms = lh_duration_ms(m->config.chunk_term);
     lh_m_reply(m, link, 1, &reply.base);
+    if (reply.n_refused > 0)
+        free(reply.refused[0]); /* all of them */
+    free(reply.refused);
     free(pointers);
     free(items);
 }

@@ -145,8 +145,12 @@ void lh_m_reported(
     member->sealed = r->sealed && r->version == c->version;
     member->kept = false;
     member->stale = c->sealed && !r->sealed && (r->version < c->version || r->copying);
-    if (!r->copying)
+    if (!r->copying) {
         lh_m_seen(m, c, s);
+    } else if (member->lost && r->kept) { /* REC-9: what is there stays while it is copied to */
+        member->kept = true;
+        member->seen = lh_m_session_of(s);
+    }
 }
 
 void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member, bool kept)

@@ -36,6 +36,7 @@ void lh_m_registration_refuse(struct lh_master *m, struct lh_m_link *l,
     const Leasehold__Register *request, int error, const char *text)
 {
     say_refused(m, l, request, error, text, 0);
+    lh_m_refused_note(m, request->server_id, request->address, l->peer, l->identity, error, text);
     lh_m_stream_forget(m, l);
 }
 
@@ -241,6 +242,7 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     else
         LH_MARK("registration-of-new-process");
     m->counts.registrations++;
+    lh_m_refused_mended(m, request->server_id, request->address, l->identity);
     lh_m_session_replace(
         m, &s->session, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
     lh_m_server_left(m, s, true);

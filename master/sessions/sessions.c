@@ -19,8 +19,8 @@ static struct lh_m_link *find(const struct lh_master *m, uint64_t link)
     return l;
 }
 
-void lh_m_stream_opened(
-    struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *identity)
+void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *peer,
+    const char *identity)
 {
     struct lh_m_link *l = lh_alloc(sizeof *l);
 
@@ -28,6 +28,8 @@ void lh_m_stream_opened(
     l->kind = kind;
     if (identity != NULL && identity[0] != 0)
         l->identity = lh_strdup(identity);
+    if (kind == LH_M_CHUNKSERVER)
+        l->peer = lh_strdup(peer == NULL ? "" : peer);
     HASH_ADD(hh, m->links, id, sizeof l->id, l);
 }
 
@@ -48,6 +50,7 @@ void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
     lh_m_stream_forget_pieces(m, l);
     HASH_DELETE(hh, m->links, l);
     free(l->identity);
+    free(l->peer);
     free(l);
 }
 

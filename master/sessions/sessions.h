@@ -21,8 +21,8 @@ struct lh_m_session_kind {
 
 /* ---- Streams. */
 
-void lh_m_stream_opened(
-    struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *identity);
+void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *peer,
+    const char *identity);
 void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message);
 /* `ended`: by whom, in words; NULL: the stream broke. */
 void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended);

@@ -31,6 +31,7 @@
 #include "master/tables/policy.h"
 #include "master/tables/preallocated.h"
 #include "master/tables/program.h"
+#include "master/tables/refused.h"
 #include "master/tables/server.h"
 
 struct lh_master {
@@ -76,6 +77,7 @@ struct lh_master {
     struct lh_master_counts counts;
     struct lh_m_events events;
     struct lh_access_log refusals;
+    struct lh_m_refusals refused;
     struct lh_capability_issuer issuer;
 
     struct lh_leases leases;

@@ -108,11 +108,21 @@ class RolesTest(TlsTest):
         self.addCleanup(node.kill)
         node.start()
         wait_for("it to be refused", lambda: 'may not register as "other"' in node.log_text())
+        wait_for("the refusal to be seen", lambda: self.cluster.json("servers")["refused"])
+        (refused,) = self.cluster.json("servers")["refused"]
+        self.assertEqual((refused["server_id"], refused["address"], refused["identity"],
+                          refused["error"]),
+                         ("other", address, "leasehold://chunkserver/cs7", "PERMISSION"))
+        self.assertIn("127.0.0.1", refused["peer"])
+        said = self.cluster.run("servers").stderr.decode()
+        self.assertRegex(said, r"a chunkserver at \S*127.0.0.1\S* was refused \(\d+ times, "
+                         r'the last one .* ago\): .* may not register as "other"')
         self.assertEqual(node.stop(), 0)
         node.argv.pop()  # as the documents say
         node.start()
         wait_for("its session", lambda: any(
             s["server_id"] == "cs7" and s["live"] for s in self.cluster.json("servers")["servers"]))
+        self.assertEqual(self.cluster.json("servers")["refused"], [])
 
     def test_every_method_and_every_role(self):
         self.start_with("leasehold://writer/former none\n")

@@ -190,6 +190,8 @@ function repairTroubles(r, reply) {
     list.push(["warn", `${chunks(r.chunks_degraded)} with fewer good replicas than wanted: ` +
       `${plural(r.copies_running, "copy", "copies")} running, ${r.copies_waiting} waiting` +
       (Number(r.left_ms) > 0 ? `, about ${duration(r.left_ms)} left` : "")]);
+  for (const r of reply.refused || [])
+    list.push(["warn", `A chunkserver at ${r.peer} was refused ${duration(r.ago_ms)} ago: ${r.error_text}`]);
   if (!reply.deleting) list.push(["warn", `Nothing is deleted: ${reply.deleting_text}`]);
   return list;
 }

@@ -143,6 +143,27 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
     check_logs(w, ABC);
 }
 
+/* What lies behind the seal goes with the header that says so, whenever the disk takes it. */
+STORY(a_seal_that_is_recorded_late_cuts_what_lies_behind_it)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, C).checksum;
+
+    append(c, 4, 100);
+    settle(w);
+    master_fence(w, C, 2);
+    settle(w);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 4 * BATCH);
+    w->nodes[C].read_only = true;
+    master_record_seal(w, C, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_true(heard(w, C)->recorded.kept);
+    w->nodes[C].read_only = false;
+    pass(w, 11000);
+    assert_int_equal(heard(w, C)->recorded.error, LH_OK);
+    assert_int_equal(node_file(w, C, CHUNK)->size, LH_LOG_START + 3 * BATCH);
+}
+
 STORY(another_log_than_the_seals_is_not_kept_for_it)
 {
     (void)given_read_only_disks(w, 3);
@@ -391,6 +412,24 @@ STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
     }
 }
 
+/* What is there stays for as long, and who drains the server must not take it for nothing. */
+STORY(a_registration_during_a_copy_tells_of_the_damaged_file)
+{
+    (void)w;
+    for (uint64_t done = 1; done < 7; done++) {
+        struct world *v = world_create(done, true);
+        (void)given_a_copy_that_hangs(v, done);
+        unsigned before = v->nodes[A].registrations;
+        break_wire(v, v->nodes[A].session_wire);
+        pass(v, 12000);
+        assert_true(v->nodes[A].registrations > before);
+        const Leasehold__Register *m = v->nodes[A].registered->register_;
+        assert_int_equal(m->n_replicas, 1);
+        assert_true(m->replicas[0]->kept);
+        world_destroy(v);
+    }
+}
+
 /* Three machines have one array, which cannot be read for a second. */
 STORY(an_array_that_is_not_read_for_a_while_condemns_nothing)
 {
@@ -485,6 +524,7 @@ int main(void)
         cmocka_unit_test(
             a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
         cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),
+        cmocka_unit_test(a_seal_that_is_recorded_late_cuts_what_lies_behind_it),
         cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
@@ -495,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_comes_to_nothing_leaves_the_damaged_file),
         cmocka_unit_test(a_removal_while_a_new_file_is_made_is_carried_out),
         cmocka_unit_test(a_damaged_file_comes_back_whenever_its_copy_ends),
+        cmocka_unit_test(a_registration_during_a_copy_tells_of_the_damaged_file),
         cmocka_unit_test(an_array_that_is_not_read_for_a_while_condemns_nothing),
         cmocka_unit_test(what_can_neither_be_written_nor_read_is_not_called_damaged),
         cmocka_unit_test(a_seal_that_cannot_be_compared_now_is_compared_later),

@@ -570,6 +570,30 @@ static void the_last_damaged_replica_is_needed(void **state)
     assert_int_equal(info_of(a)->replicas_to_move, 1);
 }
 
+/* Nor while it is being copied to, which leaves what is there where it is (REC-9). */
+static void a_damaged_replica_that_is_copied_to_is_needed(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    for (size_t i = 0; i < 3; i++)
+        lose(&all[i], 1, true);
+    report.chunk = 1;
+    report.version = 1;
+    report.copying = report.kept = true;
+    a->incarnation++;
+    a->link = 0;
+    assert_true(server_register_with(&w, a, &report, 1, NULL, 0));
+    assert_true(server_heartbeat(&w, a));
+    drain(a);
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+}
+
 /* Of one that has nothing of it nothing is lost. */
 static void a_replica_of_which_nothing_is_left_is_not_needed(void **state)
 {
@@ -993,6 +1017,7 @@ int main(void)
         STORY(what_makes_no_sense_is_refused),
         STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
         STORY(the_last_damaged_replica_is_needed),
+        STORY(a_damaged_replica_that_is_copied_to_is_needed),
         STORY(a_replica_of_which_nothing_is_left_is_not_needed),
         STORY(the_primary_of_a_tail_moves_and_then_its_replica),
         STORY(a_drained_member_of_an_idle_tail_goes_once_it_is_one_too_many),
