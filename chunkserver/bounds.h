@@ -36,6 +36,10 @@
     X(stream_answers, 1, 65536, "answers that wait on an append stream before it is held")         \
     X(reply_batches, 1, LH_REPLY_BATCHES_MAX, "stored batches in one reply on an append stream")   \
     X(read_bytes, 1, 8u << 20, "what one READ brings; one batch may be larger")                    \
+    X(read_least_bytes, 512, 4096,                                                                 \
+        "no smaller piece is tried where the disk cannot read a larger one")                       \
+    X(search_bytes, 1, 256u << 20,                                                                 \
+        "read and checked in vain behind damage, beyond twice the rest of the chunk")              \
     X(refusal_log_pause_ms, 1, 1000, "between two lines about somebody who may not do that")       \
     X(capability_keys, 3, 8, "keys that are kept to check capabilities with (ACC-6)")              \
     X(read_wait_ms, 1, 30000, "how long a READ may wait for more")                                 \

@@ -46,12 +46,18 @@ static void check(void *self)
 
 /* ---- Calls ---- */
 
+static void fetch_deinit(struct lh_fetch_call *call)
+{
+    lh_buf_clear(&call->batches);
+    lh_client_gap_deinit(&call->gap);
+}
+
 static void free_call(struct lh_call *call)
 {
     if (call->kind == LH_CALL_SUBMIT)
         lh_buf_clear(&((struct lh_submit_call *)call)->batch);
     else if (call->kind == LH_CALL_FETCH)
-        lh_buf_clear(&((struct lh_fetch_call *)call)->batches);
+        fetch_deinit((struct lh_fetch_call *)call);
     free(call);
 }
 

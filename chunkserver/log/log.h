@@ -138,6 +138,7 @@ struct lh_duration lh_cs_disk_silence(const struct lh_cs_logs *logs);
 /* What was read, as far as it is whole batches. */
 struct lh_cs_piece {
     bool for_copy; /* whoever asked checks where the first batch stands, too */
+    bool placed;   /* where the first batch stands was proved (REC-9a) */
     struct lh_buf batches;
     uint64_t before, behind; /* running checksums */
 };

@@ -20,7 +20,7 @@ void lh_cs_piece_request(struct lh_cs_disk_request *request, uint64_t offset, ui
  * stands where it belongs is then seen by who has what lies before it: a copy does (REC-9). */
 static bool may_stand_alone(const struct lh_cs_replica *r, const struct lh_cs_piece *piece)
 {
-    return r->state == LH_CS_REPLICA_LOST && piece->for_copy;
+    return piece->placed || (r->state == LH_CS_REPLICA_LOST && piece->for_copy);
 }
 
 int lh_cs_piece_check(const struct lh_cs_replica *r, uint64_t offset, const struct lh_buf *bytes,

@@ -33,14 +33,14 @@ static void reading_free(struct lh_cs_reading *rd)
         rd->ticket->owner = NULL;
     lh_timer_unset(&rd->replica->cs->timers, &rd->timer);
     DL_DELETE(lh_cs_serve(rd->replica)->readings, rd);
+    free(rd->search);
     free(rd);
 }
 
+/* `m`: what is set already goes with it. */
 static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_replica *r, int error,
-    const char *text, struct lh_cs_piece *piece)
+    const char *text, struct lh_cs_piece *piece, Leasehold__ReadReply m)
 {
-    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
-
     if (error == LH_OK)
         cs->counts.reads++;
     else
@@ -63,9 +63,37 @@ static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repli
     lh_cs_link_close(cs, link, LH_OK, NULL);
 }
 
+static void refuse(struct lh_cs_link *l, const Leasehold__ReadRequest *request,
+    const struct lh_cs_replica *r, int error, const char *text)
+{
+    struct lh_cs_serving *room = l->room;
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    m.resynced = request->resync;
+    reply(room->cs, l->id, r, error, text, NULL, m);
+}
+
 static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_cs_piece *piece)
 {
-    reply(rd->replica->cs, rd->link, rd->replica, error, text, piece);
+    Leasehold__DamagedBatch damaged[LH_SEARCH_DAMAGED], *list[LH_SEARCH_DAMAGED];
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    m.resynced = rd->search != NULL;
+    if (rd->search != NULL && error == LH_OK) {
+        m.offset = rd->offset;
+        m.damaged = list;
+        for (; m.n_damaged < rd->search->damaged_count; m.n_damaged++) {
+            const struct lh_damaged *d = &rd->search->damaged[m.n_damaged];
+            list[m.n_damaged] = &damaged[m.n_damaged];
+            leasehold__damaged_batch__init(list[m.n_damaged]);
+            list[m.n_damaged]->offset = d->offset;
+            list[m.n_damaged]->size = d->header.size;
+            list[m.n_damaged]->count = d->header.count;
+            list[m.n_damaged]->writer = d->header.writer;
+            list[m.n_damaged]->sequence = d->header.sequence;
+        }
+    }
+    reply(rd->replica->cs, rd->link, rd->replica, error, text, piece, m);
     reading_free(rd);
 }
 
@@ -125,6 +153,14 @@ static void look(struct lh_cs_reading *rd)
         return;
     }
     uint64_t limit = visible(rd);
+    if (rd->search != NULL && rd->offset >= limit && sealed(r)) {
+        finish(rd, LH_OK, NULL, NULL); /* nothing of it is here */
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_LOST && rd->offset > limit && sealed(r)) {
+        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+        return;
+    }
     if (rd->offset > limit && (sealed(r) || rd->require_primary || rd->recovery)) {
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
         return;
@@ -172,29 +208,29 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     const char *text;
     if (for_client && lh_cs_capability(cs, m->chunk, LH_CAPABILITY_READ, &m->capability, &until,
                           &text) != LH_OK) {
-        reply(cs, l->id, NULL, LH_ERR_STALE_CAPABILITY, text, NULL);
+        refuse(l, m, NULL, LH_ERR_STALE_CAPABILITY, text);
         return;
     }
     if (r == NULL || r->state == LH_CS_REPLICA_REMOVING || r->state == LH_CS_REPLICA_CREATING) {
-        reply(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL, NULL);
+        refuse(l, m, NULL, LH_ERR_NO_REPLICA, NULL);
         return;
     }
     if (r->incomplete) {
         LH_MARK("read-incomplete");
-        reply(cs, l->id, NULL, LH_ERR_RECOVERING, "this replica is incomplete", NULL);
+        refuse(l, m, NULL, LH_ERR_RECOVERING, "this replica is incomplete");
         return;
     }
     bool damaged = r->state == LH_CS_REPLICA_LOST;
     if (damaged && (r->headless || m->mode == LEASEHOLD__READ_MODE__RECOVERY ||
                        LH_PLANTED("damaged-replica-is-not-read"))) {
         LH_MARK("read-lost-replica");
-        reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+        refuse(l, m, r, LH_ERR_CORRUPT, "this replica is damaged: read another one");
         return;
     }
     if (damaged)
         LH_MARK("read-damaged-replica");
     if (r->state != LH_CS_REPLICA_READY && !lh_cs_replica_is_kept(r)) {
-        reply(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back", NULL);
+        refuse(l, m, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
     struct lh_cs_reading *rd = lh_alloc(sizeof *rd);
@@ -210,6 +246,8 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     if (rd->paced)
         rd->max_bytes = lh_pacing_piece(&room->copy_out, rd->max_bytes);
     rd->require_primary = m->require_primary;
+    if (m->resync && for_client)
+        rd->search = lh_alloc(sizeof *rd->search);
     rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
     rd->timer.fire = fire;
     DL_APPEND(lh_cs_serve(r)->readings, rd);
@@ -225,9 +263,68 @@ static bool read_larger(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 
     if (!lh_buf_read(bytes, bytes->size - rd->asked, header, sizeof header) ||
         lh_batch_header_decode(header, &h) != LH_OK || h.size <= rd->asked ||
-        h.size > rd->limit - rd->offset)
+        h.size > rd->limit - rd->offset || (rd->unreadable > 0 && h.size >= rd->unreadable))
         return false;
     start(rd, h.size);
+    return true;
+}
+
+/* REC-9a: looks where the next whole batch begins, and reads from there. It concludes nothing from
+ * what it sees: an offset that is wrong looks the same as damage. */
+static void searched(struct lh_cs_reading *rd, int result)
+{
+    struct lh_log_search *s = rd->search;
+    uint64_t window = rd->replica->cs->config.bounds.read_bytes;
+
+    if (result == LH_ERR_NOT_FOUND) {
+        rd->offset = rd->limit;
+        finish(rd, LH_OK, NULL, NULL);
+        return;
+    }
+    rd->found = result == LH_OK;
+    rd->offset = rd->found ? s->start : s->at;
+    rd->unreadable = 0;
+    start(rd, rd->found ? rd->max_bytes : s->bytes > window ? s->bytes : window);
+}
+
+static struct lh_log_search *search_of(struct lh_cs_reading *rd)
+{
+    struct lh_cs_replica *r = rd->replica;
+
+    if (!rd->searching)
+        lh_log_search_init(rd->search, r->chunk, rd->offset, rd->limit,
+            lh_batch_bytes_max(r->header.chunk_size), r->cs->config.bounds.search_bytes);
+    rd->searching = true;
+    return rd->search;
+}
+
+static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
+{
+    struct lh_log_search *s = search_of(rd);
+    int result = lh_log_search(s, bytes, bytes->size - rd->asked);
+
+    if (result == LH_ERR_WOULD_BLOCK && rd->unreadable > 0 && s->at == rd->offset) {
+        if (s->bytes > rd->asked && s->bytes < rd->unreadable) {
+            start(rd, s->bytes);
+            return;
+        }
+        result = lh_log_search_unreadable(s, 1); /* what begins here the disk cannot read */
+    }
+    searched(rd, result);
+}
+
+/* The disk cannot read these bytes. What is whole in front of a bad sector, and behind it, can be
+ * read in smaller pieces. False: no smaller piece helps. */
+static bool narrow(struct lh_cs_reading *rd)
+{
+    rd->unreadable = rd->asked;
+    if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes) {
+        start(rd, rd->asked / 2);
+    } else if (rd->search != NULL && !rd->found) {
+        searched(rd, lh_log_search_unreadable(search_of(rd), rd->asked));
+    } else {
+        return false;
+    }
     return true;
 }
 
@@ -238,7 +335,8 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
 
     if (error == LH_ERR_WOULD_BLOCK && read_larger(rd, bytes))
         return;
-    if (lh_cs_replica_is_kept(r)) { /* what is whole is read, and nothing is concluded */
+    if (rd->search != NULL ||
+        lh_cs_replica_is_kept(r)) { /* what is whole is read, and nothing is concluded */
         bool some = piece->batches.size > 0;
         finish(rd, some ? LH_OK : LH_ERR_CORRUPT, NULL, some ? piece : NULL);
         return;
@@ -263,7 +361,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 {
     struct lh_cs_reading *rd = t->owner;
     struct lh_cs_replica *r = rd->replica;
-    struct lh_cs_piece piece = {.for_copy = rd->paced};
+    struct lh_cs_piece piece = {.for_copy = rd->paced, .placed = rd->found};
 
     rd->ticket = NULL;
     if (error == LH_ERR_SHORTAGE) {
@@ -277,7 +375,9 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    if (error != LH_OK && error != LH_ERR_IO && lh_cs_replica_is_kept(r)) {
+    if (error != LH_OK && (rd->search != NULL || lh_cs_replica_is_kept(r)) && narrow(rd))
+        return;
+    if (error != LH_OK && (rd->search != NULL || (error != LH_ERR_IO && lh_cs_replica_is_kept(r)))) {
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
@@ -290,6 +390,10 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         LH_MARK("read-refused-by-the-disk");
         lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
         finish(rd, LH_ERR_IO, "the disk cannot read this now: read another replica", NULL);
+        return;
+    }
+    if (rd->search != NULL && !rd->found) {
+        search(rd, bytes);
         return;
     }
     take(rd, bytes, &piece);

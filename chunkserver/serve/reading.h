@@ -1,6 +1,7 @@
 /* Reads. */
 #pragma once
 
+#include "batch/search.h"
 #include "chunkserver/serve/internal.h"
 
 struct lh_cs_reading {
@@ -12,9 +13,13 @@ struct lh_cs_reading {
     bool recovery;
     bool paced; /* a replica is being copied (REC-4) */
     bool require_primary;
-    uint64_t limit;          /* the read under way stops here */
-    uint64_t asked;          /* bytes that it is to bring */
-    struct lh_instant until; /* waits for more until then */
+    struct lh_log_search *search; /* it begins behind damage; NULL: where it says (REC-9a) */
+    bool searching;               /* ... and the search has begun */
+    bool found;                   /* ... and that is known to be at `offset` */
+    uint64_t unreadable;          /* so many bytes from `offset` the disk could not read; 0: none */
+    uint64_t limit;               /* the read under way stops here */
+    uint64_t asked;               /* bytes that it is to bring */
+    struct lh_instant until;      /* waits for more until then */
     struct lh_cs_ticket *ticket;
     struct lh_timer timer;
     struct lh_cs_reading *prev, *next;

@@ -23,7 +23,8 @@ enum lh_exit {
     LH_EXIT_OK = 0,
     LH_EXIT_FAILED = 1,       /* answered, and the answer is no: not found, exists already, ... */
     LH_EXIT_DEGRADED = 1,     /* fsck: nothing is lost, but replicas are missing, stale or lost */
-    LH_EXIT_DAMAGED = 2,      /* fsck: chunks that are lost, differ or cannot be read */
+    LH_EXIT_DAMAGED = 2,      /* fsck: chunks that are lost, differ or cannot be read; salvage, and
+                                 cat with --skip-damaged: something is damaged everywhere */
     LH_EXIT_USAGE = 64,       /* the command line is wrong */
     LH_EXIT_DATA = 65,        /* the input is no sequence of records: too long, cut off */
     LH_EXIT_NO_INPUT = 66,    /* an input file cannot be opened */
@@ -187,6 +188,7 @@ int lh_command_undrain(int argc, char **argv);
 int lh_command_decommission(int argc, char **argv);
 int lh_command_explain(int argc, char **argv);
 int lh_command_fsck(int argc, char **argv);
+int lh_command_salvage(int argc, char **argv);
 int lh_command_garbage(int argc, char **argv);
 int lh_command_recall(int argc, char **argv);
 int lh_command_lock(int argc, char **argv);

@@ -30,6 +30,7 @@ static const struct lh_flags_entry commands[] = {
     {"explain", "say what holds of a file, a chunk, a lock or a value, and why",
         lh_command_explain},
     {"fsck", "check all replicas against the metadata", lh_command_fsck},
+    {"salvage", "say what of a file is damaged everywhere", lh_command_salvage},
     {"drain", "empty a chunkserver, so that it can be stopped", lh_command_drain},
     {"undrain", "let a chunkserver take part again", lh_command_undrain},
     {"decommission", "empty a chunkserver and forget it", lh_command_decommission},

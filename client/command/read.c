@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ struct options {
     struct lh_command_common common;
     const char *delimiter_text;
     uint8_t delimiter;
-    bool length_prefixed, positions, follow;
+    bool length_prefixed, positions, follow, skip_damaged;
     const char *from;
     struct lh_position start; /* what `from` says */
     uint64_t lines;
@@ -27,6 +28,9 @@ struct options {
         .help = "what to print after each record: one byte, or \\n \\t \\r \\0 \\xHH"},            \
         {LH_FLAG("length-prefixed", BOOL, &(o).length_prefixed, NULL), .letter = 'l',              \
             .help = "print before each record its length instead: 4 bytes, little-endian"},        \
+        {LH_FLAG("skip-damaged", BOOL, &(o).skip_damaged, NULL),                                   \
+            .help = "leave out what is damaged at every member of its chunk, say so on standard "  \
+                    "error, and end with status 2"},                                               \
     {                                                                                              \
         LH_FLAG("positions", BOOL, &(o).positions, NULL),                                          \
             .help = "print before each record its position and a tab"                              \
@@ -60,6 +64,25 @@ static bool print_batch(const struct options *o, const struct lh_batch *batch)
         position.index++;
     }
     return true;
+}
+
+/* Says what is left out: nothing is passed over in silence (REC-9a). */
+static void print_gap(const char *command, const char *path, const struct lh_reader *reader)
+{
+    struct lh_gap gap;
+    char members[512] = "";
+    size_t n = 0;
+    if (lh_reader_gap(reader, &gap) != LH_OK)
+        return;
+    for (size_t i = 0; i < gap.member_count && n < sizeof members; i++)
+        n += (size_t)snprintf(members + n, sizeof members - n, "%s%s: %s", i > 0 ? "; " : "",
+            gap.members[i].server_id, lh_error_text(gap.members[i].error));
+    (void)fflush(stdout);
+    (void)lh_command_error(0, command,
+        "%s: left out: %" PRIu64 " bytes, offsets %" PRIu64 " to %" PRIu64 " (chunk %" PRIu64
+        "), which none of %zu members can give (%s)",
+        lh_command_shown(path), gap.to - gap.from, gap.from, gap.to, gap.chunk, gap.member_count,
+        members);
 }
 
 /* How long it has been waiting for a server, while it follows. */
@@ -96,15 +119,15 @@ static int follow(
     struct trouble trouble = {0};
     int error = lh_reader_next_batch(reader, 0, batch);
 
-    if (error == LH_OK)
-        return LH_OK;
+    if (error == LH_OK || error == LH_GAP)
+        return error;
     /* What was read must be seen before the wait for more. */
     if (fflush(stdout) != 0)
         return LH_ERR_IO;
     do {
         lh_command_end_with_reader();
         error = lh_reader_next_batch(reader, LOOK_MS, batch);
-    } while (error != LH_OK && error != LH_END && rides_out(command, &trouble, error, timeout_ms));
+    } while (error < 0 && rides_out(command, &trouble, error, timeout_ms));
     return error;
 }
 
@@ -112,12 +135,18 @@ static int follow(
 static int print_all(const char *command, const char *path, const struct options *o,
     struct lh_reader *reader, uint64_t timeout_ms)
 {
+    int code = LH_EXIT_OK;
     /* A position in the middle of a batch: the rest of that batch goes record by record. */
     while (lh_reader_position(reader).index > 0) {
         struct lh_record record;
         int error = lh_reader_next(reader, timeout_ms, &record);
         if (error == LH_END)
-            return LH_EXIT_OK;
+            return code;
+        if (error == LH_GAP) {
+            print_gap(command, path, reader);
+            code = LH_EXIT_DAMAGED;
+            continue;
+        }
         if (error == LH_ERR_DEADLINE_EXCEEDED && o->follow)
             continue;
         if (error != LH_OK)
@@ -130,7 +159,12 @@ static int print_all(const char *command, const char *path, const struct options
         int error = o->follow ? follow(command, reader, timeout_ms, &batch)
                               : lh_reader_next_batch(reader, timeout_ms, &batch);
         if (error == LH_END)
-            return LH_EXIT_OK;
+            return code;
+        if (error == LH_GAP) {
+            print_gap(command, path, reader);
+            code = LH_EXIT_DAMAGED;
+            continue;
+        }
         if (o->follow && error == LH_ERR_IO && ferror(stdout))
             return LH_EXIT_IO;
         if (error != LH_OK)
@@ -145,7 +179,8 @@ static int read_from(const char *command, const char *path, const struct options
 {
     uint64_t timeout_ms = lh_command_timeout_ms(&o->common);
     struct lh_reader *reader;
-    struct lh_reader_options options = {.start = start, .follow = o->follow};
+    struct lh_reader_options options = {
+        .start = start, .follow = o->follow, .skip_damaged = o->skip_damaged};
     int error = lh_reader_open(cluster, path, &options, timeout_ms, &reader);
     if (error != LH_OK)
         return lh_command_failed(command, path, error);
@@ -179,8 +214,10 @@ static int cat(void *options, struct lh_cluster *cluster, const char **paths)
 {
     const struct options *o = options;
     int code = LH_EXIT_OK;
-    for (; *paths != NULL && code == LH_EXIT_OK; paths++)
-        code = read_from("cat", *paths, o, cluster, o->start);
+    for (; *paths != NULL && (code == LH_EXIT_OK || code == LH_EXIT_DAMAGED); paths++) {
+        int now = read_from("cat", *paths, o, cluster, o->start);
+        code = now == LH_EXIT_OK ? code : now;
+    }
     return code;
 }
 
@@ -227,17 +264,20 @@ static void ring_add(struct ring *ring, struct lh_position position)
 /* Reads from a chunk's start to the end of the file and remembers the last positions; `*end` is
  * where the next record will be. */
 static int scan_positions(const char *path, struct lh_cluster *cluster, uint64_t offset,
-    uint64_t timeout_ms, struct ring *ring, struct lh_position *end)
+    const struct options *o, struct ring *ring, struct lh_position *end)
 {
+    uint64_t timeout_ms = lh_command_timeout_ms(&o->common);
     struct lh_reader *reader;
-    struct lh_reader_options options = {.start = {.offset = offset}};
+    struct lh_reader_options options = {
+        .start = {.offset = offset}, .skip_damaged = o->skip_damaged};
     int error = lh_reader_open(cluster, path, &options, timeout_ms, &reader);
     if (error != LH_OK)
         return lh_command_failed("tail", path, error);
     ring->count = ring->next = 0;
     struct lh_batch batch;
-    while ((error = lh_reader_next_batch(reader, timeout_ms, &batch)) == LH_OK) {
-        for (uint32_t i = 0; i < batch.count; i++)
+    /* What lies before the records that are printed is not reported; what lies among them is. */
+    while ((error = lh_reader_next_batch(reader, timeout_ms, &batch)) >= 0 && error != LH_END) {
+        for (uint32_t i = 0; error == LH_OK && i < batch.count; i++)
             ring_add(ring, (struct lh_position){batch.offset, i});
     }
     *end = lh_reader_position(reader);
@@ -290,7 +330,7 @@ static int find_start(const char *path, const struct options *o, struct lh_clust
     for (size_t back = 1; count > 0 && code == LH_EXIT_OK; back *= 2) {
         size_t first = back < count ? count - back : 0;
         struct lh_position end;
-        code = scan_positions(path, cluster, starts[first], timeout_ms, &ring, &end);
+        code = scan_positions(path, cluster, starts[first], o, &ring, &end);
         if (code == LH_EXIT_OK && o->lines == 0) {
             *start = end;
             break;

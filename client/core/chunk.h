@@ -13,6 +13,10 @@ struct lh_client_member {
     char *address; /* lh_server_at(): who it is, and where; "" if not known */
     /* For a chunk reader: what has become of it in the round over all members. */
     bool tried, corrupt;
+    /* Behind damage (REC-9a): what it has answered to that, and where in the chunk its next whole
+     * batch begins, or where the chunk ends. LH_OK: nothing yet. */
+    int said;
+    uint64_t next;
 };
 
 /* Owned copies. */

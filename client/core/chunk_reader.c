@@ -123,6 +123,7 @@ bool lh_client_chunk_reader_refresh(
     if (info->start != old.start || (info->sealed && info->length < cr->offset))
         return false;
     lh_client_chunk_copy(&cr->chunk, info);
+    lh_client_gap_refreshed(cr, &old);
     renewed(cr);
     /* The pauses were for the primary that was asked in vain. There is another one since, and its
      * lease may be shorter than they have become. */
@@ -173,6 +174,26 @@ void lh_client_chunk_reader_helped(struct lh_client_chunk_reader *cr)
         cr->reader->reason = LH_OK;
 }
 
+/* What no member has is not passed over unless the program has asked for that (REC-9a). */
+static void damaged_everywhere(struct lh_client_chunk_reader *cr)
+{
+    struct lh_client_reader *r = cr->reader;
+    char text[LH_CALL_TEXT_BYTES], members[200] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < cr->chunk.member_count && n < sizeof members; i++)
+        n += (size_t)snprintf(members + n, sizeof members - n, "%s%s", i > 0 ? ", " : "",
+            cr->chunk.members[i].server_id);
+    snprintf(text, sizeof text,
+        "%s: what begins at offset %" PRIu64 " (chunk %" PRIu64 " at %" PRIu64
+        ") is damaged at each of its members (%s): leasehold salvage says what is lost, and a "
+        "reader that skips damage goes on behind it",
+        r->path, lh_client_chunk_reader_position(cr), cr->chunk.chunk, cr->offset, members);
+    r->reason = LH_ERR_CORRUPT;
+    memcpy(r->text, text, sizeof r->text);
+    lh_client_reader_end_fetch(r, LH_ERR_CORRUPT, r->text);
+}
+
 /* All members were asked in vain. */
 static void round_failed(struct lh_client_chunk_reader *cr)
 {
@@ -183,6 +204,16 @@ static void round_failed(struct lh_client_chunk_reader *cr)
 
     for (size_t i = 0; i < cr->chunk.member_count; i++)
         everywhere = everywhere && cr->chunk.members[i].corrupt;
+    if (r->skip_damaged && at_program && r->fetch != NULL) {
+        if (lh_client_gap_pass(cr)) {
+            lh_client_reader_pump(r);
+            return;
+        }
+        for (size_t i = 0; i < cr->chunk.member_count; i++)
+            if (cr->chunk.members[i].corrupt)
+                lh_client_gap_look(cr);
+        everywhere = false; /* not before each member has said where it goes on */
+    }
     new_round(cr);
     lh_timer_set(&c->timers, &cr->timer,
         lh_instant_add(
@@ -198,7 +229,7 @@ static void round_failed(struct lh_client_chunk_reader *cr)
             r->path, r->start);
         lh_client_reader_end_fetch(r, LH_ERR_INVALID_ARGUMENT, why);
     } else if (everywhere && at_program) {
-        lh_client_reader_end_fetch(r, LH_ERR_CORRUPT, r->text);
+        damaged_everywhere(cr);
     }
     /* Of a chunk that is read ahead the master knows nothing better, but it can give another
      * capability: before the program comes to it, and then again only for somebody who waits. */
@@ -266,6 +297,8 @@ void lh_client_chunk_reader_failed(
             continue;
         m->tried = true;
         m->corrupt = error == LH_ERR_CORRUPT || error == LH_ERR_MALFORMED;
+        if (m->said == LH_OK && (m->corrupt || error == LH_ERR_NO_REPLICA))
+            lh_client_gap_nothing(cr, address, error);
     }
     if (lh_client_chunk_reader_reading(cr))
         return; /* the other READ may help yet */
@@ -309,8 +342,8 @@ static void hedge(struct lh_client_chunk_reader *cr)
 {
     size_t member = next_member(cr, true);
 
-    if (member == cr->chunk.member_count || !lh_client_hedge_spend(cr->reader->client) ||
-        LH_PLANTED("late-read-asked-of-one"))
+    if (cr->resync || member == cr->chunk.member_count ||
+        !lh_client_hedge_spend(cr->reader->client) || LH_PLANTED("late-read-asked-of-one"))
         return;
     LH_MARK("reader-hedges");
     lh_client_read_begin(cr, member, lh_nanoseconds(0));

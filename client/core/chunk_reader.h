@@ -24,6 +24,7 @@ struct lh_client_read {
     struct lh_instant begun;
     struct lh_instant whole_by; /* however it comes on */
     uint64_t for_fetch;         /* the FETCH that it was begun for; 0: ahead of any */
+    bool resync;                /* what is whole at or behind the offset was asked for */
     bool waits;                 /* for more bytes */
 };
 
@@ -41,6 +42,9 @@ struct lh_client_chunk_reader {
     struct lh_timer timer;          /* with a READ under way: it is late then; else a pause */
     size_t member;                  /* that was asked last, or is to be asked next */
     unsigned failures;              /* rounds over all members in a row */
+    bool resync;                    /* members were damaged here: where do they go on? (REC-9a) */
+    bool confirmed;                 /* ... and the master has named the members since */
+    bool behind_gap;                /* nothing was read since a gap was reported */
     bool at_end;                    /* unsealed, and nothing more when last asked */
     bool stale;                     /* a member has refused the capability that it has (ACC-5) */
     bool renewed;                   /* the master gave another one; nothing has come since */
@@ -81,6 +85,29 @@ void lh_client_chunk_reader_helped(struct lh_client_chunk_reader *cr);
 /* A member did not help, or there was none to be asked. May free chunk readers. */
 void lh_client_chunk_reader_failed(
     struct lh_client_chunk_reader *cr, int error, const char *address, const char *text);
+
+/* gap.c: what no member can give (REC-9a), for a reader that skips it. */
+
+/* A round over the members has failed, at least one of them for damage: asks from now on where they
+ * go on. */
+void lh_client_gap_look(struct lh_client_chunk_reader *cr);
+
+/* The READ was answered: with what lies behind `offset`, if true. */
+bool lh_client_gap_answered(
+    struct lh_client_chunk_reader *cr, const char *address, const Leasehold__ReadReply *m);
+
+/* The member has nothing at all from `offset` on. */
+void lh_client_gap_nothing(struct lh_client_chunk_reader *cr, const char *address, int error);
+
+/* Reports the gap to the FETCH under way and goes behind it, if each member has answered. False:
+ * one has not, which may have what the others lack. */
+bool lh_client_gap_pass(struct lh_client_chunk_reader *cr);
+
+/* Batches were taken: nothing is known of damage here. */
+void lh_client_gap_forget(struct lh_client_chunk_reader *cr);
+
+/* The master's newer list of members has replaced `old`. */
+void lh_client_gap_refreshed(struct lh_client_chunk_reader *cr, const struct lh_client_chunk *old);
 
 /* read.c */
 

@@ -236,6 +236,7 @@ struct lh_reader_open_call {
     const char *path;
     struct lh_instant deadline;
     uint64_t offset;                 /* of a batch in the file, or the file's end */
+    bool skip_damaged;               /* FETCH reports damage as a gap, and goes on behind it */
     bool follow;                     /* FETCH waits at the end instead of completing with CLOSED */
     uint64_t readahead;              /* bytes that may be held or under way for it */
     struct lh_client_reader *reader; /* out: until a READER_CLOSE of it is fed */
@@ -249,17 +250,31 @@ struct lh_reader_close_call {
     struct lh_client_reader *reader;
 };
 
+struct lh_client_gap_member {
+    char *server_id;
+    int error; /* that it has answered */
+};
+
+/* What no member of a chunk can give (REC-9a): bytes of the file [from, to). */
+struct lh_client_gap {
+    uint64_t from, to, chunk;
+    struct lh_client_gap_member *members; /* all of them */
+    size_t member_count;                  /* 0: there is no gap */
+};
+void lh_client_gap_deinit(struct lh_client_gap *gap);
+
 /* The next bytes of the file; one FETCH per reader at a time. Completes with LH_OK and whole
- * batches whose checksums hold; with CLOSED at the end: every record that was acknowledged before
- * the call was fed has then been given out; with DEADLINE_EXCEEDED or the last failure's error at
- * the deadline; and with what asking again cannot help (NOT_FOUND, CORRUPT, INVALID_ARGUMENT). The
- * reader stays where it is after an error and may be asked again. */
+ * batches whose checksums hold, or with a gap and no batches; with CLOSED at the end: every record
+ * that was acknowledged before the call was fed has then been given out; with DEADLINE_EXCEEDED or
+ * the last failure's error at the deadline; and with what asking again cannot help (NOT_FOUND,
+ * CORRUPT, INVALID_ARGUMENT). After an error the reader stays where it is. */
 struct lh_fetch_call {
     struct lh_call call;
     struct lh_client_reader *reader;
     struct lh_instant deadline;
-    struct lh_buf batches; /* out: the caller's to clear */
-    uint64_t offset;       /* out: of the first batch in the file */
+    struct lh_buf batches;    /* out: the caller's to clear */
+    uint64_t offset;          /* out: of the first batch in the file */
+    struct lh_client_gap gap; /* out: the caller's to deinit */
 };
 
 /* A unary method of one chunkserver or master, tried once: for whoever wants to hear of that very

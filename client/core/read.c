@@ -44,7 +44,11 @@ static size_t sound_bytes(const struct lh_client_chunk_reader *cr, const struct 
     while (at < batches->size) {
         struct lh_batch_header h;
         uint64_t behind = *checksum;
-        *error = lh_log_check(batches, at, lh_batch_bytes_max(cr->reader->chunk_size), &behind, &h);
+        *error = lh_batch_check(batches, at, lh_batch_bytes_max(cr->reader->chunk_size), &h);
+        /* Behind a gap nothing is known that the first batch could fit (REC-9a). */
+        if (*error == LH_OK && !lh_log_fits(batches, at, &h, &behind) &&
+            !(at == 0 && cr->behind_gap))
+            *error = LH_ERR_CORRUPT;
         if (*error != LH_OK)
             break;
         *checksum = behind;
@@ -73,6 +77,7 @@ static void take_bytes(struct lh_client_chunk_reader *cr, struct lh_buf *batches
     cr->offset += size;
     r->held += size;
     cr->at_end = false;
+    lh_client_gap_forget(cr);
     lh_client_chunk_reader_helped(cr);
 }
 
@@ -151,12 +156,26 @@ static void read_answered(void *owner, const void *message, struct lh_buf *paylo
         lh_client_reader_end_fetch(r, error, r->text);
         return;
     }
+    if (read->resync && !m->resynced && (error == LH_ERR_CORRUPT || error == LH_ERR_MALFORMED)) {
+        error = LH_ERR_UNAVAILABLE; /* it says nothing of what lies behind */
+        text = "this chunkserver is of an older release, and cannot look behind damage";
+    }
     if (error != LH_OK) {
         lh_client_chunk_reader_failed(cr, error, read->address, text);
         return;
     }
+    if (m->resynced && payload->size == 0 && m->sealed && cr->chunk.sealed) {
+        lh_client_gap_nothing(cr, read->address, LH_ERR_CORRUPT);
+        lh_client_chunk_reader_failed(cr, LH_ERR_CORRUPT, read->address, NULL);
+        return;
+    }
     if (payload->size == 0) {
         nothing_more(read, m);
+        return;
+    }
+    if (m->resynced && m->offset != cr->offset) {
+        error = lh_client_gap_answered(cr, read->address, m) ? LH_ERR_CORRUPT : LH_ERR_MALFORMED;
+        lh_client_chunk_reader_failed(cr, error, read->address, NULL);
         return;
     }
     uint64_t checksum = cr->checksum_known ? cr->checksum : m->checksum;
@@ -241,7 +260,8 @@ void lh_client_read_begin(struct lh_client_chunk_reader *cr, size_t member, stru
 
     m.chunk = cr->chunk.chunk;
     m.offset = cr->offset;
-    m.max_bytes = c->config.read_bytes;
+    m.resync = read->resync = cr->resync || cr->behind_gap;
+    m.max_bytes = m.resync ? 1 : c->config.read_bytes; /* only to see what is there */
     m.wait_ms = lh_duration_ms(wait);
     m.capability = cr->chunk.capability;
     m.require_primary = lh_client_chunk_reader_needs_primary(cr);

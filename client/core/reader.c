@@ -358,6 +358,7 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     r->path = lh_strdup(call->path);
     r->start = r->position = call->offset;
     r->follow = call->follow;
+    r->skip_damaged = call->skip_damaged;
     r->readahead = call->readahead;
     r->timer.fire = paused;
     r->fetch_timer.fire = fetch_expired;

@@ -15,6 +15,7 @@ struct lh_client_reader {
     uint64_t readahead;
     bool from_cache; /* opened from memory, it begins with chunks from there (VAL-7) */
     bool follow;
+    bool skip_damaged; /* REC-9a */
     struct lh_reader_open_call *opening;
     struct lh_fetch_call *fetch; /* under way, or NULL */
     uint64_t fetches;            /* fed so far: the number of the present one */

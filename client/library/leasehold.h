@@ -47,7 +47,7 @@
  *
  * CONVENTIONS
  *
- * Functions return LH_OK (0), LH_END (1, readers only) or one of the negative errors below, and
+ * Functions return LH_OK (0), LH_END or LH_GAP (1, 2; readers only) or a negative error below, and
  * fill their output arguments only when they return LH_OK, unless they say otherwise.
  * lh_last_error() then says in a sentence what happened to which thing.
  *
@@ -83,6 +83,10 @@ extern "C" {
 /* Not an error: a reader that does not follow has returned everything that was there. */
 #define LH_END 1
 
+/* Not an error either: a reader with `skip_damaged` has come to bytes that no member can give, and
+ * goes on behind them. lh_reader_gap() says which. */
+#define LH_GAP 2
+
 /* An argument is NULL, malformed or out of its range. Correct the program. */
 #define LH_ERR_INVALID_ARGUMENT (-1)
 /* No such file (or it was removed meanwhile), chunk or server. Create it, or correct the name. */
@@ -116,8 +120,8 @@ extern "C" {
 /* A server's disk failed. A reader tries other replicas by itself; if this is returned there was
  * none. */
 #define LH_ERR_IO (-13)
-/* Stored data does not match its checksum on any replica that could be reached. Report it to
- * the operators of the cluster. lh_reader_open() at a later position skips the damage. */
+/* Stored data does not match its checksum on any replica. Report it to the operators of the
+ * cluster. A reader with `skip_damaged` goes on behind the damage. */
 #define LH_ERR_CORRUPT (-14)
 /* Between servers only; as LH_ERR_UNAVAILABLE if ever seen. */
 #define LH_ERR_UNKNOWN_SESSION    (-15)
@@ -665,6 +669,30 @@ struct lh_replica_scan {
 int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
     uint64_t timeout_ms, struct lh_replica_scan *scan);
 
+/* A batch that a replica cannot give, but whose header it has. */
+struct lh_damaged_batch {
+    uint64_t offset; /* in the chunk */
+    uint32_t size;
+    uint32_t count; /* records */
+    uint64_t writer, sequence;
+};
+
+/* What a replica has not: bytes of its log [from, to). */
+struct lh_replica_damage {
+    uint64_t from, to;
+    struct lh_damaged_batch *batches; /* at most 64 */
+    size_t batch_count;
+};
+
+/* Goes on in that server's replica behind what lh_replica_check() has found damaged: looks for the
+ * next whole batch at or behind `scan->offset`, moves `scan` behind it, and says in `damage` what
+ * lies before (`from` = `to`: nothing). LH_END: there is no such batch before `end`, where `scan`
+ * then stands. Deinit `damage` after LH_OK and LH_END.
+ *   the errors of lh_replica_stat() */
+int lh_replica_resync(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
+    uint64_t timeout_ms, struct lh_replica_scan *scan, struct lh_replica_damage *damage);
+void lh_replica_damage_deinit(struct lh_replica_damage *damage);
+
 struct lh_recall_result {
     uint64_t chunk;
     uint64_t version;       /* after it */
@@ -829,6 +857,11 @@ struct lh_reader_options {
     bool follow;
     /* Bytes read ahead of the program. 8 MiB if 0; at least 1 MiB. */
     uint64_t readahead_bytes;
+    /* false: CORRUPT at a batch that is damaged at every member of its chunk.
+     * true:  LH_GAP there, and the next call goes on behind it. A member that does not answer may
+     *        have the batch: nothing is skipped before each has answered, nor in a chunk that is
+     *        not sealed. */
+    bool skip_damaged;
 };
 
 struct lh_record {
@@ -847,6 +880,8 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
  *   LH_END              at the end of what is there (never when following); a later call looks
  *                       again
  *   DEADLINE_EXCEEDED   nothing yet; call again. With a timeout of 0: nothing read ahead
+ *   LH_GAP              with `skip_damaged`: records that no member can give are left out here; see
+ *                       lh_reader_gap()
  *   INVALID_ARGUMENT    the start is no position of this file
  *   CORRUPT             on every replica; the reader stays before the damage
  *   NOT_FOUND           the file was removed
@@ -873,6 +908,24 @@ int lh_reader_next_batch(struct lh_reader *reader, uint64_t timeout_ms, struct l
  * record and is advanced by each call. True with the record, false at the end. The record is valid
  * as long as the batch. */
 bool lh_batch_next(const struct lh_batch *batch, size_t *cursor, const void **data, size_t *size);
+
+/* What a member of a chunk answered that was asked for a batch. */
+struct lh_gap_member {
+    const char *server_id;
+    int error; /* CORRUPT, NO_REPLICA or the like: lh_error_text() */
+};
+
+/* Bytes of a file that no member can give. */
+struct lh_gap {
+    uint64_t from, to; /* offsets in the file */
+    uint64_t chunk;
+    const struct lh_gap_member *members; /* all of the chunk; the reader's, until the next call */
+    size_t member_count;
+};
+
+/* Says which gap the last call on the reader has returned LH_GAP for. INVALID_ARGUMENT: the last
+ * call has not. */
+int lh_reader_gap(const struct lh_reader *reader, struct lh_gap *gap);
 
 /* The position of the record that lh_reader_next() would return next: where to start
  * another time. */

@@ -25,8 +25,10 @@ struct lh_reader {
     bool in_batch;        /* `batch`, `cursor` and `index` are of a batch not read to its end */
     struct lh_batch batch;
     size_t cursor;
-    uint32_t index; /* of the next record in the batch */
-    uint32_t skip;  /* records of the first batch that come before the asked start */
+    uint32_t index;           /* of the next record in the batch */
+    struct lh_client_gap gap; /* that the last call has met */
+    struct lh_gap_member *gap_members;
+    uint32_t skip; /* records of the first batch that come before the asked start */
 };
 
 int lh_reader_open(struct lh_cluster *cluster, const char *path,
@@ -48,6 +50,7 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
         .offset = o.start.offset,
         .follow = o.follow,
         .readahead = o.readahead_bytes,
+        .skip_damaged = o.skip_damaged,
     };
     int error = lh_call_wait(cluster, &call.call);
     if (error != LH_OK)
@@ -58,6 +61,40 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
     r->start = o.start.offset;
     r->skip = o.start.index;
     *reader = r;
+    return LH_OK;
+}
+
+static void forget_gap(struct lh_reader *r)
+{
+    lh_client_gap_deinit(&r->gap);
+    free(r->gap_members);
+    r->gap_members = NULL;
+}
+
+/* The reader stands behind it; nothing is at hand. */
+static int meet_gap(struct lh_reader *r, struct lh_client_gap *gap)
+{
+    r->gap = *gap;
+    r->gap_members = lh_alloc_array(gap->member_count, sizeof *r->gap_members);
+    for (size_t i = 0; i < gap->member_count; i++)
+        r->gap_members[i] =
+            (struct lh_gap_member){gap->members[i].server_id, gap->members[i].error};
+    lh_buf_clear(&r->fetched);
+    r->size = r->at = 0;
+    r->start = gap->to;
+    r->in_batch = false;
+    r->skip = 0;
+    return LH_GAP;
+}
+
+int lh_reader_gap(const struct lh_reader *r, struct lh_gap *gap)
+{
+    if (r == NULL || gap == NULL)
+        return lh_missing("reader or gap");
+    if (r->gap.member_count == 0)
+        return lh_fail(LH_ERR_INVALID_ARGUMENT, "the last call on this reader has met no gap");
+    *gap =
+        (struct lh_gap){r->gap.from, r->gap.to, r->gap.chunk, r->gap_members, r->gap.member_count};
     return LH_OK;
 }
 
@@ -73,6 +110,8 @@ static int fetch(struct lh_reader *r, uint64_t timeout_ms)
 
     if (error != LH_OK)
         return error == LH_ERR_CLOSED ? LH_END : error;
+    if (call.gap.member_count > 0)
+        return meet_gap(r, &call.gap);
     lh_buf_clear(&r->fetched);
     r->fetched = call.batches;
     r->size = r->fetched.size;
@@ -157,6 +196,7 @@ int lh_reader_next(struct lh_reader *r, uint64_t timeout_ms, struct lh_record *r
 {
     if (lh_cluster_check(r->cluster) != LH_OK)
         return LH_ERR_CLOSED;
+    forget_gap(r);
     for (;;) {
         while (r->in_batch) {
             int error = next_in_batch(r, record);
@@ -179,6 +219,7 @@ int lh_reader_next_batch(struct lh_reader *r, uint64_t timeout_ms, struct lh_bat
 {
     int error = lh_cluster_check(r->cluster);
 
+    forget_gap(r);
     if (error == LH_OK)
         error = advance(r, timeout_ms);
     if (error != LH_OK)
@@ -202,6 +243,7 @@ void lh_reader_close(struct lh_reader *r)
         return;
     struct lh_reader_close_call call = {.call.kind = LH_CALL_READER_CLOSE, .reader = r->core};
     (void)lh_call_wait(r->cluster, &call.call);
+    forget_gap(r);
     lh_buf_clear(&r->fetched);
     free(r->flat);
     free(r);

@@ -1,6 +1,7 @@
 /* The library: one replica at one server, for checking. Nothing here goes on to another member. */
 #include "client/library/capabilities.h"
 
+#include "base/alloc.h"
 #include "batch/batch.h"
 #include "proto/codec.h"
 
@@ -58,7 +59,8 @@ static int renew(struct lh_cluster *cluster, uint64_t chunk, uint64_t timeout_ms
 
 /* `*reply` as with lh_ask(). A capability that does not hold any more is replaced once. */
 static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t offset,
-    uint64_t bytes, uint64_t timeout_ms, Leasehold__ReadReply **reply, struct lh_buf *batches)
+    uint64_t bytes, bool resync, uint64_t timeout_ms, Leasehold__ReadReply **reply,
+    struct lh_buf *batches)
 {
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
     struct lh_server_call call;
@@ -66,6 +68,7 @@ static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chu
     m.chunk = chunk;
     m.offset = offset;
     m.max_bytes = bytes;
+    m.resync = resync;
     int error = read_once(cluster, address, &m, lh_deadline(timeout_ms), &call);
     if (error == LH_ERR_STALE_CAPABILITY && (error = renew(cluster, chunk, timeout_ms)) == LH_OK) {
         lh_free_reply(call.reply);
@@ -85,7 +88,8 @@ int lh_replica_stat(struct lh_cluster *cluster, const char *address, uint64_t ch
 
     if (cluster == NULL || address == NULL || status == NULL)
         return lh_missing("cluster, address or status");
-    int error = read_at(cluster, address, chunk, BEHIND_THE_END, 1, timeout_ms, &reply, &batches);
+    int error =
+        read_at(cluster, address, chunk, BEHIND_THE_END, 1, false, timeout_ms, &reply, &batches);
     /* A sealed log says that it ends before that offset. */
     if (error == LH_ERR_INVALID_ARGUMENT && reply != NULL && reply->sealed)
         error = LH_OK;
@@ -136,7 +140,7 @@ int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t c
         return LH_END;
     uint64_t left = end - scan->offset;
     int error = read_at(cluster, address, chunk, scan->offset,
-        left < PIECE_BYTES ? left : PIECE_BYTES, timeout_ms, &reply, &batches);
+        left < PIECE_BYTES ? left : PIECE_BYTES, false, timeout_ms, &reply, &batches);
     if (error == LH_OK && batches.size == 0)
         error = lh_fail(
             LH_ERR_MALFORMED, "the log ends at %" PRIu64 ", before %" PRIu64, scan->offset, end);
@@ -147,4 +151,70 @@ int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t c
     lh_buf_clear(&batches);
     lh_free_reply(reply);
     return error;
+}
+
+static void take_damage(const Leasehold__ReadReply *reply, struct lh_replica_damage *damage)
+{
+    damage->batches = lh_alloc_array(reply->n_damaged, sizeof *damage->batches);
+    damage->batch_count = reply->n_damaged;
+    for (size_t i = 0; i < reply->n_damaged; i++) {
+        const Leasehold__DamagedBatch *d = reply->damaged[i];
+        damage->batches[i] =
+            (struct lh_damaged_batch){d->offset, d->size, d->count, d->writer, d->sequence};
+    }
+}
+
+/* Checks the one batch that a server gave behind damage: what it could fit is not known. */
+static int check_first(const struct lh_buf *batches, uint64_t end, struct lh_replica_scan *scan)
+{
+    struct lh_batch_header h;
+    int error = lh_batch_check(batches, 0, LH_BATCH_BYTES_LIMIT, &h);
+
+    if (error == LH_OK && (scan->offset > end || h.size > end - scan->offset))
+        error = LH_ERR_MALFORMED;
+    if (error != LH_OK)
+        return lh_fail(LH_ERR_MALFORMED, "the answer has no whole batch: %s", lh_error_text(error));
+    bool fits = lh_log_fits(batches, 0, &h, &scan->checksum); /* it becomes the stored one */
+    (void)fits;
+    scan->offset += h.size;
+    return LH_OK;
+}
+
+int lh_replica_resync(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
+    uint64_t timeout_ms, struct lh_replica_scan *scan, struct lh_replica_damage *damage)
+{
+    Leasehold__ReadReply *reply;
+    struct lh_buf batches;
+
+    if (cluster == NULL || address == NULL || scan == NULL || damage == NULL)
+        return lh_missing("cluster, address, scan or damage");
+    *damage = (struct lh_replica_damage){.from = scan->offset, .to = end};
+    if (scan->offset >= end)
+        return LH_END;
+    int error =
+        read_at(cluster, address, chunk, scan->offset, 1, true, timeout_ms, &reply, &batches);
+    if (reply != NULL && !reply->resynced)
+        error = lh_fail(LH_ERR_UNIMPLEMENTED,
+            "the chunkserver at %s cannot look behind damage: it is of an older release", address);
+    if (error == LH_OK) {
+        take_damage(reply, damage);
+        if (batches.size > 0 && reply->offset < end) {
+            damage->to = scan->offset = reply->offset;
+            error = check_first(&batches, end, scan);
+        } else {
+            scan->offset = end;
+            error = LH_END;
+        }
+    }
+    if (error < 0)
+        lh_replica_damage_deinit(damage);
+    lh_buf_clear(&batches);
+    lh_free_reply(reply);
+    return error;
+}
+
+void lh_replica_damage_deinit(struct lh_replica_damage *damage)
+{
+    free(damage->batches);
+    *damage = (struct lh_replica_damage){0};
 }

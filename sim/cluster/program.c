@@ -311,6 +311,7 @@ static void open_reader(struct lh_sim_program *p)
     r->u.reader_open.path = p->spec.path;
     r->u.reader_open.deadline = lh_sim_p_deadline(p);
     r->u.reader_open.follow = p->spec.follow;
+    r->u.reader_open.skip_damaged = p->spec.skip_damaged;
     r->u.reader_open.readahead = 256u << 10;
     lh_sim_call(p->node, &r->u);
 }
@@ -336,7 +337,10 @@ static void fetched(struct request *r)
     struct lh_sim_cluster *c = p->cluster;
 
     lh_sim_p_end(r);
-    if (r->error == LH_OK)
+    if (r->error == LH_OK && r->u.fetch.gap.member_count > 0) {
+        p->status.position = r->u.fetch.gap.to;
+        p->status.gaps++;
+    } else if (r->error == LH_OK)
         p->status.position = r->u.fetch.offset + r->u.fetch.batches.size;
     else if (r->error == LH_ERR_CLOSED && p->spec.again)
         drop_reader(p);
@@ -345,6 +349,7 @@ static void fetched(struct request *r)
     else if (r->error == LH_ERR_NOT_FOUND && r->u.fetch.reader == p->reader)
         start_over(p); /* the file was removed; perhaps one of that name comes back */
     lh_buf_clear(&r->u.fetch.batches);
+    lh_client_gap_deinit(&r->u.fetch.gap);
     lh_sim_request_done(c, r);
 }
 

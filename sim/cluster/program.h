@@ -50,6 +50,7 @@ struct lh_sim_program_spec {
     char owner[LH_SIM_PROGRAM_NAME_MAX + 1]; /* WRITER: it appends with the tokens of this locker
                                                 of the same client, and not before it has one */
     bool follow;                             /* READER: waits at the file's end instead of ending */
+    bool skip_damaged; /* READER: goes on behind what no member can give (REC-9a) */
     bool again; /* READER that does not follow: at the end it goes on with a new reader there.
                    WRITER: each batch comes from a new writer, as of programs that append once */
     /* Of leases. */
@@ -104,6 +105,7 @@ struct lh_sim_program_status {
     uint64_t position;  /* READER: the next byte of the file that it will ask for. WATCHER: the next
                            revision */
     uint64_t since;     /* true ns of the oldest pending operation's beginning; UINT64_MAX: none */
+    uint64_t gaps;      /* READER: that it was told of */
     bool ended;         /* begins no further operations */
     int last_error;
 };

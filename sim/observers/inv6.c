@@ -235,7 +235,9 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
                 fetch->offset, f->path, r->position);
         else
             check_fetched(o, call, fetch);
-        r->position = fetch->offset + fetch->batches.size;
+        /* A gap that was reported is no hole (REC-9a). */
+        r->position =
+            fetch->gap.member_count > 0 ? fetch->gap.to : fetch->offset + fetch->batches.size;
     } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported && !o->nobody_left) {
         uint64_t end = acknowledged_before(f, call->begun).end;
         if (r->position < end)

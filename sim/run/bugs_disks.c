@@ -22,4 +22,7 @@ const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
         "settle"},
     {"damaged-file-goes-first", "REC-9",
         "the file that is damaged is removed before what replaces it adds up", "settle"},
+    {"gap-unreported", "REC-9a",
+        "a reader goes on behind a batch that no member can give, and its program is not told",
+        "INV-6"},
 };

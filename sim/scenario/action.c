@@ -243,8 +243,7 @@ const struct lh_sim_slot_type lh_sim_slot_where = {
 
 static const struct lh_sim_choice ops[] = {{"creates", LH_DISK_CREATE}, {"writes", LH_DISK_WRITE},
     {"syncs", LH_DISK_SYNC}, {"reads", LH_DISK_READ}, {"truncates", LH_DISK_TRUNCATE},
-    {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE},
-    {"replaces", LH_DISK_REPLACE}, {0}};
+    {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE}, {"replaces", LH_DISK_REPLACE}, {0}};
 
 static const struct lh_sim_choice streams[] = {{"Append", LH_METHOD_APPEND},
     {"Replicate", LH_METHOD_REPLICATE}, {"Session", LH_METHOD_SESSION},
@@ -329,6 +328,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-pace", lh_sim_slot_range, program.every),
     SLOT("its-window", lh_sim_slot_small, program.window),
     SLOT("to-the-end", slot_unset, program.follow),
+    SLOT("and-damaged", lh_sim_slot_flag, program.skip_damaged),
     SLOT("and-again", lh_sim_slot_flag, program.again),
     SLOT("its-names", lh_sim_slot_small, program.names),
     SLOT("its-term", lh_sim_slot_duration, program.term),
@@ -442,7 +442,8 @@ static const struct {
         "[as owner <its-owner>]"},
     {LH_SIM_ACT_READER,
         "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
-        "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
+        "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>] "
+        "[skipping <and-damaged>]"},
     {LH_SIM_ACT_FILES, "files <program> at client <its-client> under <its-path> "
                        "[seed <its-seed>] [count <its-count>] [every <its-pace>]"},
     {LH_SIM_ACT_LOCKER,

@@ -269,6 +269,8 @@ static bool program_holds(const struct lh_sim_condition *k, const struct subject
         return p->ended && p->pending == 0 && p->last_error == LH_ERR_STALE_TOKEN;
     case LH_SIM_IF_WAITS:
         return p->pending > 0;
+    case LH_SIM_IF_GAPS:
+        return p->gaps == k->number;
     default:
         return s->spec->kind == LH_SIM_READER && lh_sim_tail(s->cluster, s->spec->path, &tail) &&
                p->position >= tail.start + end_of(s->cluster, &tail);
@@ -362,6 +364,7 @@ static const struct {
     {LH_SIM_IF_REIGN, "the reign is <number>", reign_holds},
     {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged", program_holds},
     {LH_SIM_IF_DONE, "program <program> is done", program_holds},
+    {LH_SIM_IF_GAPS, "program <program> was told of <number> gaps", program_holds},
     {LH_SIM_IF_FENCED_OUT, "program <program> is fenced out", program_holds},
     {LH_SIM_IF_WAITS, "program <program> waits", program_holds},
     {LH_SIM_IF_HOLDS, "program <program> holds <path>", lease_holds},

@@ -51,6 +51,7 @@ enum lh_sim_condition_kind {
     LH_SIM_IF_REIGN_ABOVE,
     /* Programs. */
     LH_SIM_IF_ACKNOWLEDGED, /* at least so many batches */
+    LH_SIM_IF_GAPS,         /* REC-9a */
     LH_SIM_IF_DONE,         /* all that it was to do was done, and none of it failed */
     LH_SIM_IF_FENCED_OUT,   /* a writer whose token is over (TOK-2) */
     LH_SIM_IF_WAITS,        /* something is under way */

@@ -17,7 +17,7 @@ import threading
 import unittest
 
 import process_cluster
-from process_cluster import CALM, PATIENCE_S, ClusterTest, wait_for
+from process_cluster import CALM, LOG_START, PATIENCE_S, ClusterTest, wait_for
 
 PACKAGE = "client/python"
 HEADERS = "client/library"
@@ -92,6 +92,31 @@ class PythonTest(ClusterTest):
         self.assertEqual([records[0].position, records[1].position], [first, second])
         self.assertEqual(next(self.connection.read(path, start=second)).data, b"two")
         self.assertEqual(leasehold.Position.parse(str(second)), second)
+
+    def test_a_reader_is_told_of_what_is_damaged_everywhere(self):
+        path, gaps = f"{FILE}/damaged", []
+        self.connection.create(path, chunk_size=64 << 10)
+        with self.connection.appender(path, batch_bytes=8 << 10) as log:
+            for i in range(200):
+                log.append(b"%06d %s" % (i, b"x" * 1000))
+        chunk = next(c for c in self.shared.chunks(path) if c["sealed"])
+        for member in chunk["members"]:
+            with open(self.shared.chunk_file(member["server_id"], chunk["chunk"]), "r+b") as file:
+                file.seek(LOG_START + 100)
+                byte = file.read(1)
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte[0] ^ 1]))
+        with self.assertRaisesRegex(leasehold.CorruptError, "leasehold salvage"):
+            list(self.connection.read(path))
+        numbers = [int(r.data[:6]) for r in self.connection.read(path, on_gap=gaps.append)]
+        gap, = gaps
+        self.assertEqual((gap.start, gap.chunk), (0, chunk["chunk"]))
+        self.assertEqual(set(gap.members), {m["server_id"] for m in chunk["members"]})
+        self.assertEqual(numbers, list(range(numbers[0], 200)))
+        self.assertLess(0, numbers[0])
+        behind = self.connection.read(path, start=leasehold.Position(gap.end, 0))
+        self.assertEqual(next(behind).data[:6],
+                         b"%06d" % numbers[0])
 
     def test_futures_of_several_threads_have_their_own_positions(self):
         path, stored = self.file("threads"), collections.Counter()

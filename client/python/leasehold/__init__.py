@@ -20,16 +20,15 @@ from leasehold.errors import (
     AccessError, AlreadyExistsError, CancelledError, ClosedError, CorruptError, DeadlineError,
     Error, InvalidArgumentError, LeaseHeldError, NotFoundError, NotLeasedError, StaleTokenError,
     TooLargeError, UnavailableError, WouldBlockError)
-from leasehold.files import Appender, ChunkInfo, FileInfo, Member, Position, Reader, Record
+from leasehold.files import Appender, ChunkInfo, FileInfo, Gap, Member, Position, Reader, Record
 from leasehold.sessions import Guard, Lock, Session
 from leasehold.values import Event, Holder, NameInfo, Value, Watch
 
 __all__ = [
-    "AccessError", "AlreadyExistsError", "Appender",
-    "Bytes", "CancelledError", "ChunkInfo", "ClosedError",
-    "Cluster", "CorruptError", "DeadlineError", "Error", "Event", "FileInfo", "Guard", "Holder",
-    "InvalidArgumentError", "LeaseHeldError", "Lock", "Member", "NameInfo", "NotFoundError",
-    "NotLeasedError", "Position", "Reader", "Record", "Seconds", "Session", "SessionInfo",
-    "StaleTokenError", "TooLargeError", "UnavailableError", "Value", "Watch", "WouldBlockError",
-    "connect",
+    "AccessError", "AlreadyExistsError", "Appender", "Bytes", "CancelledError", "ChunkInfo",
+    "ClosedError", "Cluster", "CorruptError", "DeadlineError", "Error", "Event", "FileInfo", "Gap",
+    "Guard", "Holder", "InvalidArgumentError", "LeaseHeldError", "Lock", "Member", "NameInfo",
+    "NotFoundError", "NotLeasedError", "Position", "Reader", "Record", "Seconds", "Session",
+    "SessionInfo", "StaleTokenError", "TooLargeError", "UnavailableError", "Value", "Watch",
+    "WouldBlockError", "connect",
 ]

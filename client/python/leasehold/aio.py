@@ -22,7 +22,7 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Optional, Sequence, 
 from leasehold import cluster as _cluster
 from leasehold import errors
 from leasehold._native import Bytes, Seconds
-from leasehold.files import FileInfo, Position, Reader, Record
+from leasehold.files import FileInfo, OnGap, Position, Reader, Record
 from leasehold.files import Appender as SyncAppender
 from leasehold.sessions import Lock, OnLost, OnRecall, OnState
 from leasehold.sessions import Session as SyncSession
@@ -214,10 +214,12 @@ class Cluster(_Wrapped):
                                        on_state=on_state, timeout=timeout), self._run)
 
     async def read(self, path: str, *, start: Optional[Position] = None, follow: bool = False,
+                   on_gap: Optional[OnGap] = None,
                    timeout: Seconds = 10.0) -> AsyncIterator[Record]:
-        """`async for` over the records of a file. With `follow` it never ends."""
+        """`async for` over the records of a file. With `follow` it never ends. `on_gap` as with
+        Cluster.reader(); it is called in a thread of the cluster."""
         reader: Reader = await self._run(self.sync.reader, path, start=start, follow=follow,
-                                         timeout=timeout)
+                                         on_gap=on_gap, timeout=timeout)
         records = _Iterating(reader, self._run)
         try:
             while (record := await records.next()) is not None:

@@ -10,8 +10,8 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Set,
 from leasehold import _native, errors
 from leasehold._capi import ffi, lib
 from leasehold._native import Bytes, Seconds
-from leasehold.files import (DURABILITIES, ON_PRIMARY_LOSS, Appender, ChunkInfo, FileInfo, Position,
-                             Reader, chunk_info, file_info)
+from leasehold.files import (DURABILITIES, ON_PRIMARY_LOSS, Appender, ChunkInfo, FileInfo, OnGap,
+                             Position, Reader, chunk_info, file_info)
 from leasehold.sessions import Lock, OnState, Session
 from leasehold.values import NameInfo, Value, Watch, change_options, name_info, value_of
 
@@ -182,15 +182,18 @@ class Cluster(_native.Handle):
         return Appender(self, path, batch_bytes, memory_bytes, give_up, lock, timeout)
 
     def reader(self, path: str, *, start: Optional[Position] = None, follow: bool = False,
-               readahead_bytes: int = 0, timeout: Seconds = 10.0) -> Reader:
+               readahead_bytes: int = 0, on_gap: Optional[OnGap] = None,
+               timeout: Seconds = 10.0) -> Reader:
         """Opens a reader on a file, an iterator over its records. With `follow` it waits for more
-        at the end, for ever."""
-        return Reader(self, path, start, follow, readahead_bytes, timeout)
+        at the end, for ever. With `on_gap` it goes on behind what is damaged at every member of
+        its chunk, and calls on_gap(gap) first; otherwise it raises CorruptError there."""
+        return Reader(self, path, start, follow, readahead_bytes, on_gap, timeout)
 
     def read(self, path: str, *, start: Optional[Position] = None, follow: bool = False,
-             timeout: Seconds = 10.0) -> Iterator[Any]:
+             on_gap: Optional[OnGap] = None, timeout: Seconds = 10.0) -> Iterator[Any]:
         """The records of a file: a reader that closes by itself."""
-        with self.reader(path, start=start, follow=follow, timeout=timeout) as reader:
+        with self.reader(path, start=start, follow=follow, on_gap=on_gap,
+                         timeout=timeout) as reader:
             yield from reader
 
     # ---- Leases and values ----

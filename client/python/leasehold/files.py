@@ -3,7 +3,8 @@
 import collections
 import threading
 from concurrent.futures import Future
-from typing import (Any, Deque, Iterable, Iterator, NamedTuple, Optional, TYPE_CHECKING, Tuple)
+from typing import (Any, Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Optional,
+                    TYPE_CHECKING, Tuple)
 
 from leasehold import _native, errors
 from leasehold._capi import ffi, lib
@@ -226,19 +227,31 @@ class Appender(_native.Handle):
 
 # ---- Reading ----
 
+class Gap(NamedTuple):
+    """Bytes of a file, from `start` to `end`, that no member of their chunk can give."""
+    start: int
+    end: int
+    chunk: int
+    members: Dict[str, str]  # what each has answered
+
+
+OnGap = Callable[[Gap], None]
+
+
 class Reader(_native.Handle):
     """Reads a file's records, in order: an iterator. Made by Cluster.reader(). It belongs to one
     thread at a time."""
 
     def __init__(self, cluster: "Cluster", path: str, start: Optional[Position], follow: bool,
-                 readahead_bytes: int, timeout: Seconds) -> None:
+                 readahead_bytes: int, on_gap: Optional[OnGap], timeout: Seconds) -> None:
         super().__init__(f"the reader of {path}")
         options = ffi.new("struct lh_reader_options *")
         if start is not None:
             options.start.offset, options.start.index = start
         options.follow = follow
         options.readahead_bytes = readahead_bytes
-        self.path, self.follow = path, follow
+        options.skip_damaged = on_gap is not None
+        self.path, self.follow, self._on_gap = path, follow, on_gap
         self._cluster = cluster
         self._record = ffi.new("struct lh_record *")
         cluster._open(self, lib.lh_reader_open, _native.text(path), options,
@@ -252,10 +265,21 @@ class Reader(_native.Handle):
         return record
 
     def _next(self, timeout_ms: int) -> Optional[Record]:
-        if self._call(lib.lh_reader_next, timeout_ms, self._record) == lib.LH_END:
+        while (code := self._call(lib.lh_reader_next, timeout_ms, self._record)) == lib.LH_GAP:
+            self._tell_gap()
+        if code == lib.LH_END:
             return None
         r = self._record
         return Record(_native.memory(r.data, r.size), Position(r.position.offset, r.position.index))
+
+    def _tell_gap(self) -> None:
+        found = ffi.new("struct lh_gap *")
+        self._call(lib.lh_reader_gap, found)
+        members = {_native.string(found.members[i].server_id):
+                   _native.string(lib.lh_error_text(found.members[i].error))
+                   for i in range(found.member_count)}
+        assert self._on_gap is not None
+        self._on_gap(Gap(getattr(found, "from"), found.to, found.chunk, members))
 
     @property
     def position(self) -> Position:

@@ -278,6 +278,76 @@ STORY(the_whole_batches_of_a_damaged_replica_are_read)
     }
 }
 
+/* What a member answers who is asked to go on behind `offset`. */
+static const Leasehold__ReadReply *behind(struct world *w, int node, uint64_t offset)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    q.version = 1;
+    q.offset = offset;
+    q.max_bytes = BATCH;
+    q.resync = true;
+    struct conn *r = reader(w, node, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK);
+    return read_reply(r);
+}
+
+STORY(behind_damage_the_next_whole_batch_is_named_and_read)
+{
+    (void)given_a_sealed_chunk(w, 6);
+    rot(w, A, BATCH + 50);
+    rot(w, B, BATCH + 5); /* its header */
+    rot(w, B, 2 * BATCH + 50);
+    rot(w, C, 5 * BATCH + 50);
+    for (int again = 0; again < 2; again++) {
+        const Leasehold__ReadReply *a = behind(w, A, BATCH);
+        assert_int_equal(a->offset, 2 * BATCH);
+        assert_int_equal(a->n_damaged, 1);
+        assert_int_equal(a->damaged[0]->offset, BATCH);
+        assert_int_equal(a->damaged[0]->size, BATCH);
+        assert_int_equal(a->damaged[0]->sequence, 2);
+        a = behind(w, B, BATCH);
+        assert_int_equal(a->offset, 3 * BATCH);
+        assert_int_equal(a->n_damaged, 0);
+        a = behind(w, C, 5 * BATCH);
+        assert_int_equal(a->offset, 6 * BATCH); /* there is none */
+        assert_true(a->sealed);
+        /* Nothing is passed that is whole. */
+        assert_int_equal(behind(w, C, BATCH)->offset, BATCH);
+        for (int i = A; i <= C; i++)
+            assert_true(again > 0 || !node_status(w, i).lost);
+        if (again == 0) {
+            find_rot(w, A, 1);
+            find_rot(w, B, 1);
+            find_rot(w, C, 5);
+        }
+    }
+}
+
+STORY(what_lies_around_an_unreadable_sector_is_read)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    w->bounds.read_least_bytes = 16;
+    for (int i = A; i <= C; i++)
+        restart(w, i, false); /* with these bounds */
+    (void)given_a_sealed_chunk(w, 6);
+    rot(w, A, 4 * BATCH + 50);
+    find_rot(w, A, 4);
+    w->nodes[A].bad_byte = LH_LOG_START + BATCH + 50;
+
+    q.version = 1;
+    q.max_bytes = 3 * BATCH;
+    struct conn *r = reader(w, A, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK); /* the first batch */
+    assert_int_equal(behind(w, A, BATCH)->offset, 2 * BATCH);
+    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 5 * BATCH);
+    w->nodes[A].bad_byte = LH_LOG_START + 5 * BATCH + 50;
+    assert_int_equal(behind(w, A, 4 * BATCH)->offset, 6 * BATCH);
+}
+
 STORY(a_batch_that_is_whole_anywhere_is_copied)
 {
     uint64_t checksum = given_rot_everywhere(w);
@@ -529,6 +599,8 @@ int main(void)
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
+        cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),
+        cmocka_unit_test(what_lies_around_an_unreadable_sector_is_read),
         cmocka_unit_test(a_batch_that_is_whole_anywhere_is_copied),
         cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),
         cmocka_unit_test(a_damaged_file_stays_until_what_replaces_it_adds_up),

@@ -176,6 +176,9 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
     }
     if (o->op == LH_DISK_READ ? n->unreadable : n->read_only && o->op != LH_DISK_SYNC)
         return LH_ERR_PERMISSION; /* EROFS */
+    if (n->bad_byte > 0 && o->op == LH_DISK_READ && o->file == CHUNK && o->offset <= n->bad_byte &&
+        n->bad_byte - o->offset < o->length)
+        return LH_ERR_IO;
     if (n->fail_error != LH_OK && n->fail_op == o->op && n->fail_file == o->file &&
         n->fail_after-- == 0) {
         int error = n->fail_error;

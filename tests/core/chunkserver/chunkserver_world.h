@@ -131,6 +131,7 @@ struct node {
     bool read_only;     /* the disk refuses to change anything, also a new incarnation at a start */
     bool sync_bad;      /* each sync of CHUNK fails, the new file's too */
     bool unreadable;    /* the disk refuses to read */
+    uint64_t bad_byte;  /* of CHUNK's file: what reads it fails; 0: none */
     uint64_t processes; /* started so far */
     int fail_error;     /* the next operation of this kind fails */
     enum lh_disk_op fail_op;

@@ -14,6 +14,7 @@ struct reader {
     struct lh_fetch_call fetch;
     struct asked asked[32]; /* the last READs */
     unsigned reads;
+    bool skips; /* what is damaged everywhere */
 };
 
 /* A reader of the world that there is. */
@@ -27,6 +28,7 @@ static void open_in_world(
         .offset = offset,
         .follow = follow,
         .readahead = 8u << 20,
+        .skip_damaged = r->skips,
     };
 
     open.deadline = in_ms(&r->w, 1000);
@@ -337,6 +339,170 @@ static void what_is_corrupt_everywhere_is_told(void **state)
     uint64_t link = expect_read(&r, 5, 0, NULL, NULL);
     say_batches(&r, link, 1, B, true);
     expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
+/* ---- What is damaged everywhere, for a reader that skips it (REC-9a) ---- */
+
+static void open_skipping_reader(struct reader *r, Leasehold__ChunkInfo *chunks, size_t count)
+{
+    struct lh_duration never = LH_DURATION_FOREVER;
+
+    *r = (struct reader){.skips = true};
+    world_init_with(&r->w,
+        (struct lh_client_config){.late_first = never, .late_min = never, .late_max = never});
+    open_in_world(r, false, 0, chunks, count);
+}
+
+/* The next batch is at `at`; 0: there is none. */
+static void say_resync(struct reader *r, uint64_t link, uint64_t at)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+    struct lh_buf b = {0};
+    uint64_t checksum = m.checksum = 4711;
+
+    if (at > 0) {
+        b = make_batch(WRITER, at / B + 1, 1);
+        b = chained(&b, &checksum);
+    }
+    m.committed = 4 * B;
+    m.sealed = m.resynced = true;
+    m.offset = at > 0 ? at : 4 * B;
+    say_with(&r->w, link, &m, b);
+}
+
+/* Each member was asked, and refused. */
+static void refuse_round(struct reader *r, uint64_t offset)
+{
+    const Leasehold__ReadRequest *m;
+
+    for (int i = 0; i < 3; i++) {
+        uint64_t link = expect_read(r, 5, offset, NULL, &m);
+        assert_false(m->resync);
+        say_refusal(r, link, LH_ERR_CORRUPT);
+    }
+}
+
+static void expect_gap(struct reader *r, uint64_t from, uint64_t to)
+{
+    expect_complete(&r->w, &r->fetch, LH_OK);
+    assert_int_equal(r->fetch.batches.size, 0);
+    assert_int_equal(r->fetch.gap.from, from);
+    assert_int_equal(r->fetch.gap.to, to);
+    assert_int_equal(r->fetch.gap.chunk, 5);
+    assert_int_equal(r->fetch.gap.member_count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(r->fetch.gap.members[i].error, LH_ERR_CORRUPT);
+    lh_client_gap_deinit(&r->fetch.gap);
+}
+
+static void a_gap_is_reported_and_reading_goes_on_where_any_member_can(void **state)
+{
+    static const uint64_t next[] = {0, 2 * B, 3 * B};
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 4 * B);
+    const Leasehold__ReadRequest *m;
+
+    (void)state;
+    open_skipping_reader(&r, &chunk, 1);
+    fetch(&r);
+    refuse_round(&r, 0);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+    pass(&r.w);
+    for (int i = 0; i < 3; i++) {
+        uint64_t link = expect_read(&r, 5, 0, NULL, &m);
+        assert_true(m->resync);
+        say_resync(&r, link, next[i]);
+    }
+    expect_gap(&r, 0, 2 * B);
+
+    /* What is behind it need not fit what is in front of it. */
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 2 * B, NULL, &m);
+    assert_true(m->resync);
+    say_resync(&r, link, 2 * B);
+    expect_bytes(&r, 2 * B, B);
+    close_reader(&r);
+    world_deinit(&r.w);
+}
+
+static void a_gap_ends_with_its_chunk(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 4 * B);
+
+    (void)state;
+    open_skipping_reader(&r, &chunk, 1);
+    fetch(&r);
+    refuse_round(&r, 0);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+    pass(&r.w);
+    for (int i = 0; i < 3; i++)
+        say_resync(&r, expect_read(&r, 5, 0, NULL, NULL), 0);
+    expect_gap(&r, 0, 4 * B);
+    close_reader(&r);
+    world_deinit(&r.w);
+}
+
+/* One that does not answer, or is of an older release, may have what the others have lost. */
+static void nothing_is_skipped_that_a_member_may_have(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 4 * B);
+
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        open_skipping_reader(&r, &chunk, 1);
+        fetch(&r);
+        refuse_round(&r, 0);
+        for (int round = 0; round < 2; round++) {
+            say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+            pass(&r.w);
+            for (int i = 0; i < 3; i++) {
+                int member;
+                uint64_t link = expect_read(&r, 5, 0, &member, NULL);
+                if (member == 1)
+                    say_refusal(&r, link, old == 1 ? LH_ERR_CORRUPT : LH_ERR_RECOVERING);
+                else
+                    say_resync(&r, link, 2 * B);
+            }
+        }
+        say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunk, 1);
+        pass(&r.w);
+        /* It has it. */
+        for (int i = 0, member = 0; member != 1; i++) {
+            uint64_t link = expect_read(&r, 5, 0, &member, NULL);
+            if (member == 1)
+                say_batches(&r, link, 1, 4 * B, true);
+            else
+                say_resync(&r, link, 2 * B);
+        }
+        expect_bytes(&r, 0, B);
+        close_reader(&r);
+        world_deinit(&r.w);
+    }
+}
+
+/* A member that the master has named since has not been asked yet. */
+static void nothing_is_skipped_before_the_master_has_named_the_members_again(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 4 * B);
+
+    (void)state;
+    open_skipping_reader(&r, &chunk, 1);
+    fetch(&r);
+    refuse_round(&r, 0);
+    uint64_t link = expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL);
+    pass(&r.w); /* the master takes its time */
+    for (int i = 0; i < 3; i++)
+        say_resync(&r, expect_read(&r, 5, 0, NULL, NULL), 2 * B);
+    say_chunks(&r.w, link, &chunk, 1);
+    pass(&r.w);
+    for (int i = 0; i < 3; i++)
+        say_resync(&r, expect_read(&r, 5, 0, NULL, NULL), 2 * B);
+    expect_gap(&r, 0, 2 * B);
+    close_reader(&r);
     world_deinit(&r.w);
 }
 
@@ -1229,6 +1395,10 @@ int main(void)
         cmocka_unit_test(what_is_read_continues_what_was_read),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
+        cmocka_unit_test(a_gap_is_reported_and_reading_goes_on_where_any_member_can),
+        cmocka_unit_test(a_gap_ends_with_its_chunk),
+        cmocka_unit_test(nothing_is_skipped_that_a_member_may_have),
+        cmocka_unit_test(nothing_is_skipped_before_the_master_has_named_the_members_again),
         cmocka_unit_test(a_stale_capability_is_replaced_by_the_master),
         cmocka_unit_test(a_stale_capability_is_no_reason),
         cmocka_unit_test(a_chunk_ahead_gets_a_new_capability),
