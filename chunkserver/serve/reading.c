@@ -375,9 +375,10 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    if (error != LH_OK && (rd->search != NULL || lh_cs_replica_is_kept(r)) && narrow(rd))
+    bool lenient = rd->search != NULL || lh_cs_replica_is_kept(r);
+    if (error != LH_OK && lenient && narrow(rd))
         return;
-    if (error != LH_OK && (rd->search != NULL || (error != LH_ERR_IO && lh_cs_replica_is_kept(r)))) {
+    if (error != LH_OK && lenient && (rd->search != NULL || error != LH_ERR_IO)) {
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
