@@ -226,7 +226,10 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
     uint64_t generation = r->header.generation;
 
     r->header = j->before;
-    r->header.generation = generation;
+    if (j->done == LH_DISK_WRITE) /* nothing was written: a sync covers nothing of it */
+        r->header_unsynced = j->unsynced_before;
+    else
+        r->header.generation = generation;
     r->incomplete = r->header.copying;
 }
 

@@ -179,6 +179,7 @@ struct lh_cs_job {
     lh_cs_job_step *next; /* steps.c */
     enum lh_disk_op done; /* the operation that was completed last */
     struct lh_chunk_header before;     /* the header as it was when the job began */
+    bool unsynced_before;              /* so was that one's `header_unsynced` */
     struct lh_cs_rewriting *rewriting; /* REWRITE */
     struct lh_cs_job *after;
 };

@@ -42,6 +42,7 @@ static bool give_back(struct lh_cs_replica *r, struct lh_cs_job *j, step *next)
 static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j, step *next)
 {
     /* One of the slots is on the disk for sure: the other one is written. */
+    j->unsynced_before = r->header_unsynced;
     r->header.generation += r->header_unsynced ? 2 : 1;
     r->header_unsynced = true;
     r->header.committed = lh_cs_replica_known_committed(r);

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#define DISK_REFUSES "the disk cannot read this now: read another replica"
+
 static bool answers_as_primary(const struct lh_cs_replica *r)
 {
     return lh_cs_primary_of(r) != NULL && lh_cs_primary_has_recovered(lh_cs_primary_of(r)) &&
@@ -276,6 +278,10 @@ static void searched(struct lh_cs_reading *rd, int result)
     struct lh_log_search *s = rd->search;
     uint64_t window = rd->replica->cs->config.bounds.read_bytes;
 
+    if (result == LH_ERR_NOT_FOUND && !rd->some_read) {
+        finish(rd, LH_ERR_IO, DISK_REFUSES, NULL); /* that is the disk, and not a bad sector */
+        return;
+    }
     if (result == LH_ERR_NOT_FOUND) {
         rd->offset = rd->limit;
         finish(rd, LH_OK, NULL, NULL);
@@ -390,9 +396,12 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    if (error == LH_ERR_IO && (rd->search != NULL || lh_cs_replica_is_kept(r)) && narrow(rd))
+    bool lenient = rd->search != NULL || lh_cs_replica_is_kept(r);
+    rd->some_read = rd->some_read || error == LH_OK;
+    if (error != LH_OK && lenient && narrow(rd))
         return;
-    if (error != LH_OK && error != LH_ERR_IO && (rd->search != NULL || lh_cs_replica_is_kept(r))) {
+    if (error != LH_OK && error != LH_ERR_IO && lenient &&
+        (rd->search == NULL || error == LH_ERR_CORRUPT)) {
         finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
@@ -404,7 +413,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         /* One refusal says nothing of what is there. The scrub asks again. */
         LH_MARK("read-refused-by-the-disk");
         lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
-        finish(rd, LH_ERR_IO, "the disk cannot read this now: read another replica", NULL);
+        finish(rd, LH_ERR_IO, DISK_REFUSES, NULL);
         return;
     }
     if (rd->search != NULL && !rd->found) {

@@ -18,6 +18,7 @@ struct lh_cs_reading {
     bool found;                   /* ... and that is known to be at `offset` */
     uint64_t unreadable;          /* so many bytes from `offset` the disk could not read; 0: none */
     unsigned refused;             /* so often a search has asked for the smallest piece in vain */
+    bool some_read;               /* the disk has read something for it */
     uint64_t limit;               /* the read under way stops here */
     uint64_t asked;               /* bytes that it is to bring */
     struct lh_instant until;      /* waits for more until then */

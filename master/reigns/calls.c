@@ -164,7 +164,7 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
         lh_r_records_reply(r, in->message);
         break;
     case LH_R_RECORD:
-        r->announced = true;
+        lh_r_record_put(r);
         break;
     case LH_R_PREFIX:
         lh_r_prefix_reply(r, in->message);

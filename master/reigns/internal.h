@@ -180,6 +180,8 @@ void lh_r_status_failed(struct lh_reigns *r, uint32_t member);
 /* ---- records.c */
 
 void lh_r_records_step(struct lh_reigns *r);
+/* The own record is in the store. */
+void lh_r_record_put(struct lh_reigns *r);
 void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 /* Whoever was asked has answered, or not (NULL). */
 void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply);
@@ -239,9 +241,11 @@ struct lh_reigns {
     struct lh_r_record {
         char *id, *address, *page;
         uint64_t start;
-    } * records;
-    size_t record_count;
-    struct lh_instant list_at;
+        int64_t revision;        /* of its last beat ... */
+        struct lh_instant since; /* ... which this process saw first then */
+    } * records;                 /* those that count, by id, and behind them the others */
+    size_t record_count, records_known;
+    struct lh_instant list_at, listed_at, beat_at;
     bool cleared;         /* no other process has this master's id */
     bool announced;       /* its record is in the store */
     uint64_t store_bytes; /* of the largest file, as etcd said last */

@@ -2,8 +2,20 @@
  * every master answers, whether it acts or not (HA-10). */
 #include "master/reigns/internal.h"
 
+#include "base/assert.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
+
+/* A master puts its record again each so many readings of the list (an hour, as shipped), ... */
+#define BEAT_LISTS 360u
+/* ... and of whoever missed so many beats the record does not count. */
+#define BEATS_MISSED 3u
+
+static struct lh_duration beat(const struct lh_reigns *r, unsigned beats)
+{
+    return lh_nanoseconds(r->config.records_every.ns * BEAT_LISTS * beats);
+}
 
 static void put_record(struct lh_reigns *r)
 {
@@ -39,7 +51,7 @@ static void list(struct lh_reigns *r)
 
     request.key = (ProtobufCBinaryData){from.size, from.data};
     request.range_end = (ProtobufCBinaryData){end.size, end.data};
-    request.limit = LH_MASTERS_MAX;
+    request.limit = r->config.records_max;
     lh_r_call_begin(r, LH_R_LIST, LH_METHOD_ETCD_RANGE, &request.base);
     free(from.data);
     free(end.data);
@@ -49,7 +61,8 @@ void lh_r_records_step(struct lh_reigns *r)
 {
     if (r->config.task != LH_REIGN_SERVE)
         return; /* no master */
-    if (r->cleared && !r->announced && !lh_r_call_is_open(r, LH_R_RECORD))
+    if (r->cleared && (!r->announced || lh_instant_reached(r->now, r->beat_at)) &&
+        !lh_r_call_is_open(r, LH_R_RECORD))
         put_record(r);
     if (lh_instant_reached(r->now, r->list_at) && !lh_r_call_is_open(r, LH_R_LIST)) {
         r->list_at = lh_instant_add(r->now, r->config.records_every);
@@ -63,16 +76,27 @@ struct lh_instant lh_r_records_deadline(const struct lh_reigns *r)
                                                                                : r->list_at;
 }
 
+void lh_r_record_put(struct lh_reigns *r)
+{
+    r->announced = true;
+    r->beat_at = lh_instant_add(r->now, beat(r, 1));
+}
+
+static void free_records(struct lh_r_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(records[i].id);
+        free(records[i].address);
+        free(records[i].page);
+    }
+    free(records);
+}
+
 void lh_r_records_clear(struct lh_reigns *r)
 {
-    for (size_t i = 0; i < r->record_count; i++) {
-        free(r->records[i].id);
-        free(r->records[i].address);
-        free(r->records[i].page);
-    }
-    free(r->records);
+    free_records(r->records, r->records_known);
     r->records = NULL;
-    r->record_count = 0;
+    r->record_count = r->records_known = 0;
 }
 
 void lh_r_records_know(struct lh_reigns *r)
@@ -92,7 +116,7 @@ static void look_for_twin(struct lh_reigns *r)
 {
     Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
 
-    for (size_t i = 0; i < r->record_count; i++) {
+    for (size_t i = 0; i < r->records_known; i++) {
         const struct lh_r_record *record = &r->records[i];
         if (strcmp(record->id, r->config.id) != 0 ||
             strcmp(record->address, r->config.address) == 0)
@@ -103,20 +127,75 @@ static void look_for_twin(struct lh_reigns *r)
     r->cleared = true;
 }
 
+/* Since when is that record known as it is? While no list was read nobody could beat. */
+static struct lh_instant known_since(const struct lh_reigns *r, const struct lh_r_record *old,
+    size_t count, const char *id, int64_t revision)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(old[i].id, id) == 0 && old[i].revision == revision)
+            return old[i].since;
+    return r->now;
+}
+
+static bool is_silent(const struct lh_reigns *r, const struct lh_r_record *record)
+{
+    return lh_instant_reached(r->now, lh_instant_add(record->since, beat(r, BEATS_MISSED)));
+}
+
+/* Of those that are not silent the ones with the newest beats count. */
+static bool counts(const struct lh_reigns *r, size_t at)
+{
+    size_t newer = 0;
+
+    for (size_t i = 0; i < r->records_known; i++)
+        newer += r->records[i].revision > r->records[at].revision;
+    return newer < LH_MASTERS_MAX && !is_silent(r, &r->records[at]);
+}
+
+/* Those that count come first; else the order, that of ids, stays. */
+static void choose(struct lh_reigns *r)
+{
+    struct lh_r_record *sorted = lh_alloc_array(r->records_known + 1, sizeof *sorted);
+    size_t chosen = 0, others = 0;
+
+    for (size_t i = 0; i < r->records_known; i++)
+        chosen += counts(r, i);
+    LH_ASSERT(chosen <= LH_MASTERS_MAX);
+    r->record_count = chosen;
+    chosen = 0;
+    for (size_t i = 0; i < r->records_known; i++)
+        sorted[counts(r, i) ? chosen++ : r->record_count + others++] = r->records[i];
+    free(r->records);
+    r->records = sorted;
+}
+
 void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
 {
-    lh_r_records_clear(r);
+    struct lh_r_record *old = r->records;
+    size_t old_count = r->records_known;
+    bool gap = lh_instant_reached(r->now, lh_instant_add(r->listed_at, beat(r, 1)));
+    bool own = false;
+
     r->records = lh_alloc_array(reply->n_kvs + 1, sizeof *r->records);
-    for (size_t i = 0; i < reply->n_kvs && r->record_count < LH_MASTERS_MAX; i++) {
+    r->records_known = 0;
+    for (size_t i = 0; i < reply->n_kvs; i++) {
         const ProtobufCBinaryData *value = &reply->kvs[i]->value;
+        int64_t revision = reply->kvs[i]->mod_revision;
         LeaseholdStored__MasterRecord *record =
             leasehold_stored__master_record__unpack(NULL, value->len, value->data);
         if (record == NULL)
             continue;
-        r->records[r->record_count++] = (struct lh_r_record){lh_strdup(record->master_id),
-            lh_strdup(record->address), lh_strdup(record->page), record->start};
+        own = own || strcmp(record->master_id, r->config.id) == 0;
+        r->records[r->records_known++] = (struct lh_r_record){lh_strdup(record->master_id),
+            lh_strdup(record->address), lh_strdup(record->page), record->start, revision,
+            known_since(r, old, gap ? 0 : old_count, record->master_id, revision)};
         leasehold_stored__master_record__free_unpacked(record, NULL);
     }
+    free_records(old, old_count);
+    r->listed_at = r->now;
+    choose(r);
+    if (!own && !reply->more)
+        r->announced = false; /* somebody has deleted it */
     lh_r_records_know(r);
     if (!r->cleared && !lh_r_call_is_open(r, LH_R_TWIN))
         look_for_twin(r);

@@ -167,6 +167,12 @@ void lh_r_begin_acting(struct lh_reigns *r)
         lh_r_stop_with(r, LH_ERR_CORRUPT);
         return;
     }
+    if (head->reign == 1)
+        lh_fx_log(r->fx, LH_WARN,
+            "etcd had nothing under the prefix \"%.150s\": a new cluster begins there, without any "
+            "files; if this master belongs to another one, stop it and correct the prefix in "
+            "--store",
+            r->config.prefix);
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
         head->reign, r->config.id);
     lh_r_call_end(r, LH_R_WATCH);

@@ -56,7 +56,8 @@
     X(full_percent, 90, 1, "of etcd's quota: with a larger file nothing new is taken")             \
     X(outer_max, 32, 1, "prefixes around the own one that are looked at; the outermost are")       \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
-    X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")
+    X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")                                       \
+    X(records_max, 1024, 64, "records of masters that are read, by id; the newest of them count")
 
 /* What a process wants of the store. The last two are `leasehold store copy`: it takes part as a
  * candidate does, and never acts as a master. The core stops when it is done: with LH_OK, or with

@@ -136,7 +136,8 @@ void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct l
             m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
             confirmed(o, a, m->confirm->chunk, m->confirm->version);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED &&
-                 m->fenced->error == LEASEHOLD__ERROR_CODE__OK)
+                 m->fenced->error == LEASEHOLD__ERROR_CODE__OK &&
+                 !m->fenced->primary) /* whose word counts also from memory (REC-7) */
             confirmed(o, a, m->fenced->chunk, m->fenced->version);
     } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REPLY) {
         const Leasehold__ReplicateReply *m = (const Leasehold__ReplicateReply *)s->message;

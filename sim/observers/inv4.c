@@ -17,8 +17,9 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 {
     const struct lh_input *in = s->input;
 
-    if (a->part == PART_SERVER && in->kind == LH_IN_DISK && in->op != LH_DISK_READ &&
-        in->error != LH_OK && in->error != LH_ERR_SHORTAGE && in->file != LH_PROBE_FILE &&
+    if (a->part == PART_SERVER && in->kind == LH_IN_DISK &&
+        (in->op != LH_DISK_READ || in->error == LH_ERR_UNSYNCED) && in->error != LH_OK &&
+        in->error != LH_ERR_SHORTAGE && in->file != LH_PROBE_FILE &&
         (in->file & LH_NEW_FILE) == 0) {
         struct replica *r = lh_ob_replica(lh_ob_chunk(o, in->file), a->number);
         r->refused = true;
@@ -153,7 +154,10 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed)
         return;
-    check_speaker(o, a, n->chunk, "settles appends");
+    /* REC-7: what adds up to the seal is what was sealed, whatever the disk has of it. */
+    const struct replica *r = lh_ob_replica(c, a->number);
+    if (!r->sync_failed || r->lost || r->seal_told != n->version)
+        check_speaker(o, a, n->chunk, "settles appends");
     check_complete(o, a, n->chunk, "settles appends");
     /* What is rotten in its header it has still in memory. */
     bool told = lh_ob_kernel(o, c, a->number)->sealed ||

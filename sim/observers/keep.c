@@ -175,7 +175,8 @@ static void asks_to_copy(
             continue;
         const struct lh_sim_header *h = lh_ob_kernel(o, c, (uint32_t)source);
         const struct replica *r = lh_ob_replica(c, (uint32_t)source);
-        if (!h->valid || h->sealed || h->lost || h->copying || r->lost || r->damaged)
+        if (!h->valid || h->sealed || h->lost || h->copying || r->lost || r->damaged ||
+            r->seal_kept)
             continue;
         lh_sim_fail(o->sim, "KEEP-1", c->id,
             "the master has %s copy sealed chunk %" PRIu64
@@ -362,6 +363,9 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         uint32_t server = lh_ob_actor(o, s->peer)->number;
         if (o->whole != NULL)
             registers(o, lh_ob_actor(o, s->peer), o->whole);
+        else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED)
+            lh_ob_chunk(o, m->seal_recorded->chunk)->replicas[server].seal_kept =
+                m->seal_recorded->kept;
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_COPIED)
             lh_ob_chunk(o, m->copied->chunk)->replicas[server].missing = false;
     }

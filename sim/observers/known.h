@@ -79,8 +79,8 @@ struct replica {
     bool truncated;                     /* and not synced since (FAIL-3) ... */
     uint64_t truncated_at;              /* ... true ns: it counts for the process that did it */
     uint64_t logged_at;                 /* true ns: when its log was last written to */
-    bool seal_seen;                     /* its header says sealed (SEAL-1) */
-    uint64_t seal_told; /* the version at which the process that runs was told of a seal */
+    bool seal_seen, seal_kept; /* its header says sealed (SEAL-1); the master heard REC-7's word */
+    uint64_t seal_told;        /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed it, true ns; and whether it has ordered since. */
     uint64_t listed_at;
     bool ordered;

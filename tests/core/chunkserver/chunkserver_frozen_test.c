@@ -143,6 +143,33 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
     check_logs(w, ABC);
 }
 
+static uint64_t version_in_slot(struct world *w, int node, size_t slot)
+{
+    uint64_t version;
+
+    memcpy(&version, node_file(w, node, CHUNK)->cache + slot * (LH_LOG_START / 2) + 32,
+        sizeof version);
+    return version;
+}
+
+/* A sync behind a header that was refused covers nothing of it. */
+STORY(the_header_that_is_on_the_disk_is_not_written_over)
+{
+    (void)given_a_written_chunk(w, 2);
+    master_fence(w, B, 5);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_OK);
+    node_fail_disk(w, B, LH_DISK_WRITE, 0, LH_ERR_IO);
+    master_fence(w, B, 6);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_ERR_IO);
+    pass(w, 1000);
+    master_fence(w, B, 7);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_OK);
+    assert_int_equal(version_in_slot(w, B, 0) + version_in_slot(w, B, 1), 5 + 7);
+}
+
 /* What lies behind the seal goes with the header that says so, whenever the disk takes it. */
 STORY(a_seal_that_is_recorded_late_cuts_what_lies_behind_it)
 {
@@ -356,6 +383,12 @@ STORY(what_lies_around_an_unreadable_sector_is_read)
     pass(w, 5000);
     assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK);
     assert_int_equal(read_reply(r)->offset, 2 * BATCH);
+    /* A disk that reads nothing is no damage: nothing is passed. */
+    w->nodes[A].unreadable = true;
+    r = reader(w, A, q);
+    pass(w, 5000);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__IO);
+    w->nodes[A].unreadable = false;
     w->nodes[A].bad_byte = LH_LOG_START + 5 * BATCH + 50;
     q.offset = 4 * BATCH;
     r = reader(w, A, q);
@@ -609,6 +642,7 @@ int main(void)
         cmocka_unit_test(
             a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
         cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),
+        cmocka_unit_test(the_header_that_is_on_the_disk_is_not_written_over),
         cmocka_unit_test(a_seal_that_is_recorded_late_cuts_what_lies_behind_it),
         cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),

@@ -54,6 +54,12 @@ static void heard(struct world *w, struct lh_effect *e)
         assert_true(w->ended_count < 64);
         w->ended_with[w->ended_count] = e->error;
         w->ended[w->ended_count++] = e->link;
+    } else if (served && e->kind == LH_FX_SEND) {
+        struct lh_buf none;
+        lh_wire_free(w->masters);
+        w->masters = NULL;
+        if (lh_wire_decode(LH_METHOD_MASTERS, LH_REPLY, &e->header, &w->masters, &none) != LH_OK)
+            w->masters = NULL; /* another call's */
     } else if (!served && e->kind == LH_FX_SEND) {
         struct lh_buf none;
         assert_non_null(l);
@@ -89,6 +95,8 @@ static void answer_what_is_of_no_matter(struct world *w)
     Etcdserverpb__StatusResponse status = ETCDSERVERPB__STATUS_RESPONSE__INIT;
     Etcdserverpb__CompactionResponse compaction = ETCDSERVERPB__COMPACTION_RESPONSE__INIT;
 
+    const ProtobufCMessage *records = w->records == NULL ? &range.base : &w->records->base;
+
     status.leader = 1;
     if (w->version != NULL)
         status.version = w->version;
@@ -96,9 +104,10 @@ static void answer_what_is_of_no_matter(struct world *w)
         struct link *l = &w->links[i];
         if (!l->open || !of_no_matter(l))
             continue;
+        w->records_put += l->method == LH_METHOD_ETCD_TXN;
         world_answer(w, l,
             l->method == LH_METHOD_ETCD_TXN      ? &txn.base
-            : l->method == LH_METHOD_ETCD_RANGE  ? &range.base
+            : l->method == LH_METHOD_ETCD_RANGE  ? records
             : l->method == LH_METHOD_ETCD_STATUS ? &status.base
                                                  : &compaction.base);
     }
@@ -138,6 +147,7 @@ void world_end(struct world *w)
         lh_wire_free(w->links[i].request);
     }
     free(w->links);
+    lh_wire_free(w->masters);
 }
 
 void world_run(struct world *w, uint64_t ms)

@@ -43,9 +43,12 @@ struct world {
     int stop_error;
     struct lh_change *persisted; /* the last commit that it wanted (LH_FX_PERSIST) */
     size_t persisted_count, commits;
-    char said[1200];  /* the last warning or error */
-    int64_t revision; /* of the answers */
-    char *version;    /* of etcd; NULL: it does not say */
+    char said[1200];                            /* the last warning or error */
+    int64_t revision;                           /* of the answers */
+    char *version;                              /* of etcd; NULL: it does not say */
+    const Etcdserverpb__RangeResponse *records; /* of masters; NULL: there are none */
+    size_t records_put;                         /* by this master */
+    ProtobufCMessage *masters;                  /* its last answer of which there are */
 };
 
 /* A master of three members of etcd, with a T_reign of 2 s. `change` may be NULL. */

@@ -34,6 +34,30 @@ static void an_empty_store_is_no_new_one_to_who_has_seen_its_head(void **state)
     world_end(&w);
 }
 
+/* A misspelt prefix has nothing under it, either. */
+static void who_begins_a_new_cluster_says_so(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+
+    (void)state;
+    /* when */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    /* then */
+    assert_non_null(strstr(w.said, "a new cluster begins"));
+    assert_non_null(strstr(w.said, PREFIX));
+    world_end(&w);
+    /* when: there is one */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    world_run(&w, 1);
+    /* then */
+    assert_null(strstr(w.said, "a new cluster begins"));
+    free(head.data);
+    world_end(&w);
+}
+
 /* A member cut off from the others keeps a watch open and shows nothing. */
 static void a_watch_that_shows_nothing_is_begun_at_another_member(void **state)
 {
@@ -567,6 +591,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_store_is_no_new_one_to_who_has_seen_its_head),
+        cmocka_unit_test(who_begins_a_new_cluster_says_so),
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
