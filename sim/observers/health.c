@@ -26,6 +26,7 @@ struct server_health {
     struct lh_duration heartbeat;
     /* SES-8, of the calls to its address. */
     uint64_t called_on; /* the link of the last one */
+    uint64_t registering, registered; /* processes: the last to do it, and the one before */
     bool was_heard;     /* by any master */
     bool unheard;       /* the last call of this master was in vain */
 };
@@ -81,8 +82,13 @@ static void master_hears(
 {
     struct server_health *h = &o->health->servers[server->number];
 
-    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
+        if (m->register_->process != h->registering) {
+            h->registered = h->registering;
+            h->registering = m->register_->process;
+        }
         return;
+    }
     /* It knows the session's number, so it has received Registered. */
     if (h->answer_count > 0 && !h->confirmed)
         echoed(h, h->answers[0].stamp);
@@ -127,7 +133,7 @@ static void called_back(struct lh_sim_observers *o, const struct lh_sim_sight *s
         if (h->called_on != s->link)
             continue;
         h->unheard = m == NULL || strcmp(m->server_id, o->servers[i]->name) != 0 ||
-                     m->process != lh_sim_incarnation(o->servers[i]->node);
+                     (m->process != h->registering && m->process != h->registered);
         h->was_heard = h->was_heard || !h->unheard;
         if (m != NULL)
             h->called_on = 0;

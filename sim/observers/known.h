@@ -69,6 +69,7 @@ struct replica {
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
     bool header_damaged; /* and its header was */
+    bool anew_damaged;   /* that of a new file which has not replaced it yet */
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
     bool refused;               /* a change of it was, in this process (REC-6) */

@@ -131,7 +131,7 @@ void lh_ob_own_log_disk(struct lh_sim_observers *o, const struct actor *a, uint6
     uint64_t size, found;
 
     if (a->part != PART_SERVER || file == LH_PROBE_FILE || op != LH_DISK_WRITE ||
-        offset >= LH_SIM_LOG_START)
+        offset >= LH_SIM_LOG_START || (file & LH_NEW_FILE) != 0)
         return;
     const uint8_t *bytes = lh_sim_file(a->node, file, &size);
     struct lh_sim_header h = lh_sim_header_read(bytes, size);

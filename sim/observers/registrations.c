@@ -22,4 +22,6 @@ void lh_ob_registration_answered(struct registrations *r, const Leasehold__Regis
         r->challenge = m->challenge;
     else if (m->error == LEASEHOLD__ERROR_CODE__OK)
         r->unanswered = false;
+    else if (m->error == LEASEHOLD__ERROR_CODE__WRONG_IDENTITY)
+        r->unanswered = true; /* one that was decommissioned is forgotten */
 }

@@ -142,9 +142,15 @@ static void replaced(struct lh_sim_observers *o, const struct actor *a, struct c
 {
     struct replica *r = &c->replicas[a->number];
 
-    r->damaged = r->header_damaged = r->lost = r->in_doubt = r->sync_failed = r->refused = false;
+    r->kernel_known = false;
+    r->lost = r->in_doubt = r->sync_failed = r->refused = false;
+    /* A header that rot had put back is carried over. */
+    bool put_back = r->header_damaged && lh_ob_kernel(o, c, a->number)->version < r->floor;
+    r->damaged = r->header_damaged = r->anew_damaged || put_back;
+    r->damaged_at = lh_sim_now(o->sim);
+    r->anew_damaged = false;
     r->astray = r->truncated = r->header_written = false;
-    r->kernel_known = r->platter_known = false;
+    r->platter_known = false;
     r->logged_at = lh_sim_now(o->sim);
     header_changed(o, c, a->number);
     lh_ob_inv3_header(o, c, a->number);
@@ -156,13 +162,15 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     if (a->part != PART_SERVER || file == LH_PROBE_FILE || op == LH_DISK_READ ||
         op == LH_DISK_RESERVE)
         return;
-    if ((file & LH_NEW_FILE) != 0 && op != LH_DISK_REPLACE)
-        return; /* nobody counts on it yet */
     struct chunk *c = lh_ob_chunk(o, file & ~LH_NEW_FILE);
     struct replica *r = &c->replicas[a->number];
     /* While a process dies its world has ended already; else nobody asked for this. */
     bool by_itself = error == LH_ERR_CLOSED && a->alive == lh_sim_is_up(a->node);
 
+    if ((file & LH_NEW_FILE) != 0 && op != LH_DISK_REPLACE) { /* nobody counts on it yet */
+        r->anew_damaged = by_itself || (r->anew_damaged && op != LH_DISK_CREATE);
+        return;
+    }
     if (by_itself) {
         damage(o, c, r);
         r->header_damaged = r->header_damaged || offset < LH_SIM_LOG_START;
