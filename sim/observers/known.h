@@ -68,8 +68,7 @@ struct replica {
      * server's fault, only what it makes of it. */
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
-    bool header_damaged; /* and its header was */
-    bool anew_damaged;   /* that of a new file which has not replaced it yet */
+    bool header_damaged, anew_damaged; /* its header was; its new file was, which stands beside */
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
     bool refused;               /* a change of it was, in this process (REC-6) */
