@@ -98,6 +98,7 @@ static void calls_of_operators(struct all *a)
     struct lh_garbage_info garbage;
     struct lh_replica_status status;
     struct lh_replica_scan scan = {0};
+    struct lh_replica_damage damage;
     struct lh_recall_result recall;
 
     REFUSED(lh_leases(c, 0, 10, true, WAIT_MS, &leases));
@@ -110,6 +111,7 @@ static void calls_of_operators(struct all *a)
     REFUSED(lh_garbage(c, false, WAIT_MS, &garbage));
     REFUSED(lh_replica_stat(c, "127.0.0.1:1", 1, WAIT_MS, &status));
     REFUSED(lh_replica_check(c, "127.0.0.1:1", 1, 100, WAIT_MS, &scan));
+    REFUSED(lh_replica_resync(c, "127.0.0.1:1", 1, 100, WAIT_MS, &scan, &damage));
     REFUSED(lh_recall(c, 0, a->path, true, WAIT_MS, &recall));
 }
 
@@ -146,6 +148,7 @@ static void calls_on_handles(struct all *a)
     struct lh_record record;
     struct lh_batch batch;
     struct lh_watch_event event;
+    struct lh_gap gap;
     struct lh_lock lock, copy = a->lock;
     const struct lh_value *value;
     size_t taken = 1;
@@ -160,6 +163,7 @@ static void calls_on_handles(struct all *a)
     REFUSED(lh_reader_next(a->reader, WAIT_MS, &record));
     REFUSED(lh_reader_next_batch(a->reader, WAIT_MS, &batch));
     (void)lh_reader_position(a->reader);
+    (void)lh_reader_gap(a->reader, &gap);
     REFUSED(lh_acquire(a->session, "/forks/child", NULL, WAIT_MS, &lock));
     REFUSED(lh_acquire_async(a->session, "/forks/child", NULL, WAIT_MS, never_granted, NULL));
     REFUSED(lh_acquire_cancel(a->session, "/forks/child", NULL));
