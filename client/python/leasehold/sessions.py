@@ -51,7 +51,7 @@ class Lock:
     def _cancelled(self, future: "Future[Lock]") -> None:
         """Nobody waits for it any more, so it waits in no queue either. If it was granted
         meanwhile, that is given back."""
-        if future.cancelled():
+        if future.cancelled() and self._number is not None:
             with contextlib.suppress(errors.Error):
                 self.session._call(lib.lh_acquire_cancel, _native.text(self.name), self._number)
 
@@ -171,12 +171,12 @@ class Session(_native.Handle):
         release() or yield_in(), there or later; no answer keeps it. `on_lost(lock)`: it ended
         without release(). Both are called in the library's thread: one that blocks delays the
         others."""
-        future = self.lock_async(name, shared=shared, slots=slots, info=info, on_recall=on_recall,
-                                 on_lost=on_lost, timeout=timeout)
+        lock = Lock(self, name, shared, on_recall, on_lost)
         try:
-            return future.result()
+            self._acquire(lock, slots, info, timeout)
+            return lock._future.result()
         except BaseException:
-            abandon(future)
+            abandon(lock._future)
             raise
 
     def lock_async(self, name: str, *, shared: bool = False, slots: int = 0, info: bytes = b"",
@@ -184,23 +184,32 @@ class Session(_native.Handle):
                    timeout: Seconds = None) -> "Future[Lock]":
         """The same without waiting. Cancelling the future withdraws the request."""
         lock = Lock(self, name, shared, on_recall, on_lost)
+        try:
+            self._acquire(lock, slots, info, timeout)
+        except BaseException:
+            abandon(lock._future)
+            raise
+        return lock._future
+
+    def _acquire(self, lock: Lock, slots: int, info: bytes, timeout: Seconds) -> None:
+        """Ctrl-C may come at any moment, also when the library has the request and this has not
+        returned yet: whoever calls this abandons the future then."""
         options = ffi.new("struct lh_lock_options *")
         data = ffi.from_buffer(info)
-        options.shared, options.slots = shared, slots
+        options.shared, options.slots = lock.shared, slots
         options.info, options.info_size = data, len(info)
-        if on_recall is not None:
+        if lock._on_recall is not None:
             options.on_recall = lib.lh_py_recalled
         options.on_lost = lib.lh_py_lost
         lock._number = options.arg = _native.registry.add(lock)
         self._locks.add(lock._number)
+        lock._future.add_done_callback(lock._cancelled)
         try:
-            self._call(lib.lh_acquire_async, _native.text(name), options,
+            self._call(lib.lh_acquire_async, _native.text(lock.name), options,
                        _native.milliseconds(timeout), lib.lh_py_granted, lock._number)
-        except BaseException:
+        except errors.Error:
             lock._forget()
             raise
-        lock._future.add_done_callback(lock._cancelled)
-        return lock._future
 
     def get(self, name: str, timeout: Seconds = 10.0) -> Value:
         """The value as it is now. The first read asks the master; later ones come from memory,
