@@ -68,8 +68,9 @@ void lh_directory_close_to_others(int fd, const char *const *ours)
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
         if (!is_one_of(entry->d_name, nobodys) &&
             (ours == NULL || is_one_of(entry->d_name, ours)) &&
-            fstatat(fd, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 && is_open_to_others(&s))
-            (void)fchmodat(fd, entry->d_name, s.st_mode & 07777 & ~(mode_t)S_IRWXO, 0);
+            fstatat(fd, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 && is_open_to_others(&s) &&
+            fchmodat(fd, entry->d_name, s.st_mode & 07777 & ~(mode_t)S_IRWXO, 0) != 0)
+            continue; /* the directory around it is closed all the same */
     (void)closedir(directory);
     (void)fchmod(fd, own);
 }
