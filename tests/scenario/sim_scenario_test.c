@@ -74,9 +74,13 @@ static struct lh_sim_scenario parse(const char *text)
 #ifdef __SANITIZE_ADDRESS__
 #define OTHER_SEEDS    1u
 #define LOOKS_FOR_BUGS false
+#define WILD_SEEDS     3u
+#define WILD_ACTIONS   100u
 #else
 #define OTHER_SEEDS    3u
 #define LOOKS_FOR_BUGS true
+#define WILD_SEEDS     12u
+#define WILD_ACTIONS   300u
 #endif
 
 /* With its own seed, or another one: what a seed shows depends on every time in the cores. */
@@ -308,7 +312,7 @@ static void any_action_is_read_as_it_was_printed(void **state)
 static void any_action_may_come_at_any_moment(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= WILD_SEEDS; seed++) {
         struct lh_sim_settings settings = lh_sim_settings_default(seed);
         settings.clients = 3;
         settings.masters = seed % 2 == 0 ? 3 : 1;
@@ -319,7 +323,7 @@ static void any_action_may_come_at_any_moment(void **state)
         struct lh_prng random = {seed};
         assert_true(lh_sim_cluster_start(c, lh_seconds(10)));
         assert_int_equal(lh_sim_create_file(c, "/log", NULL), LH_OK);
-        for (unsigned i = 0; i < 300 && lh_sim_failure(lh_sim_world(c)) == NULL; i++) {
+        for (unsigned i = 0; i < WILD_ACTIONS && lh_sim_failure(lh_sim_world(c)) == NULL; i++) {
             struct lh_sim_action a = some_action(&random, i);
             (void)lh_sim_act(actor, &a);
             lh_sim_run_for(lh_sim_world(c), some_time(&random, 200000000));
