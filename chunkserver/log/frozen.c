@@ -226,10 +226,12 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
     uint64_t generation = r->header.generation;
 
     r->header = j->before;
-    if (j->done == LH_DISK_WRITE) /* nothing was written: a sync covers nothing of it */
+    r->header.generation = generation; /* it may be on the disk: no number comes twice */
+    if (j->done == LH_DISK_WRITE) {    /* a sync covers nothing of it: its slot is the next one's */
         r->header_unsynced = j->unsynced_before;
-    else
-        r->header.generation = generation;
+        if (!r->header_unsynced)
+            r->header.generation++;
+    }
     r->incomplete = r->header.copying;
 }
 
