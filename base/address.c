@@ -1,7 +1,7 @@
 #include "base/address.h"
 
-#include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 static bool is_port(const char *text, unsigned port_min)
 {
@@ -32,4 +32,14 @@ const char *lh_address_fault(const char *address, unsigned port_min)
         return port_min > 0 ? "its port is no number from 1 to 65535"
                             : "its port is no number from 0 to 65535";
     return NULL;
+}
+
+bool lh_address_is_loopback(const char *address)
+{
+    static const char *const begins[] = {"127.", "localhost:", "[::1]:", "ip6-localhost:"};
+
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+        if (strncasecmp(address, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
 }

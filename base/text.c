@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 size_t lh_utf8_char(const void *at, size_t size, uint32_t *character)
 {
@@ -91,14 +90,4 @@ size_t lh_text_show(char *to, size_t room, const char *text)
     }
     to[length] = '\0';
     return length;
-}
-
-bool lh_address_is_loopback(const char *address)
-{
-    static const char *const begins[] = {"127.", "localhost:", "[::1]:", "ip6-localhost:"};
-
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
-        if (strncasecmp(address, begins[i], strlen(begins[i])) == 0)
-            return true;
-    return false;
 }

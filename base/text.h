@@ -20,9 +20,6 @@ void lh_utf8_mend(void *bytes, size_t size);
  * direction of writing, so that a path reads otherwise than it is; separators of lines. */
 bool lh_char_is_plain(uint32_t character);
 
-/* Does the address (HOST:PORT) lead every machine to itself? By its form: no name is looked up. */
-bool lh_address_is_loopback(const char *address);
-
 /* Bytes that one byte of text may become when it is shown. */
 #define LH_TEXT_SHOWN_MAX 6
 

@@ -1,8 +1,8 @@
 /* The options of leasehold-master: a row of the table each. */
 #include "master/options.h"
 
+#include "base/address.h"
 #include "base/say.h"
-#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include "base/address.h"
 #include "base/say.h"
-#include "base/text.h"
 #include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"

@@ -1,5 +1,5 @@
 /* Registration of chunkservers: who may, what it replaces, its answer (SES-1, SES-1b, SES-5). */
-#include "base/text.h"
+#include "base/address.h"
 #include "master/grants/grants.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
