@@ -18,12 +18,12 @@ struct lh_chunkserver_config {
     const char *address;        /* where others reach this server */
     const char *failure_domain; /* may be "" */
     const char *machine_id;
-    const char *cluster_id; /* "" before the first registration */
-    uint64_t master_term;   /* the highest seen (LEASE-7); 0 at first */
-    uint64_t incarnation;   /* durable before the core is created (SES-1) */
-    bool read_only;         /* its incarnation is an earlier process's: the disk could not
-                                          be written (REC-8) */
-    uint64_t process;       /* random, not 0: no other process has it (SES-5a) */
+    const char *cluster_id;            /* "" before the first registration */
+    uint64_t master_term;              /* the highest seen (LEASE-7); 0 at first */
+    uint64_t incarnation;              /* durable before the core is created (SES-1) ... */
+    bool read_only;                    /* ... or an earlier process's: the disk cannot be written
+                                          (REC-8) */
+    uint64_t process;                  /* random, not 0: no other process has it (SES-5a) */
     uint8_t boot_id[LH_BOOT_ID_BYTES]; /* changes when the machine goes down (REC-2a) */
     const char *const *masters;        /* addresses; the others are learned (HA-10) */
     size_t master_count;               /* 1 to LH_MASTERS_MAX, all different */

@@ -256,11 +256,11 @@ static DIR *open_chunks(const struct lh_data_dir *dir)
     return chunks;
 }
 
-/* A directory without IDENTITY may be new, or one whose IDENTITY was lost. In the latter its
- * incarnations would start again from 1 and old ones come back to life: it is refused. */
 /* With which the disk is probed: not a replica's. */
 #define PROBE_NAME "0000000000000000.chunk"
 
+/* A directory without IDENTITY may be new, or one whose IDENTITY was lost. In the latter its
+ * incarnations would start again from 1 and old ones come back to life: it is refused. */
 static bool has_chunks(const struct lh_data_dir *dir)
 {
     DIR *chunks = open_chunks(dir);

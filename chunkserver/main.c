@@ -369,8 +369,7 @@ static int open_and_run(struct lh_chunkserver_options *o, int argc, char **argv)
     if (lh_data_dir_unwritten(node.dir))
         lh_log(LH_ERROR, COMPONENT,
             "%s: what is on this disk is served to readers, and until it can be written this "
-            "server "
-            "gets no leases and no replicas",
+            "server gets no leases and no replicas",
             why);
     int code = run(&node);
     lh_observe_stop(node.observe);

@@ -51,8 +51,7 @@ bool lh_chunkserver_options_parse(
             .help = "the master's address, or those of any of several masters"},
         {LH_FLAG("server-id", STRING, &o->server_id, NULL), .metavar = "NAME",
             .help = "this server's lasting name; by default the data directory's, for a new one "
-                    "that of "
-                    "the certificate, or a random one"},
+                    "that of the certificate, or a random one"},
         {LH_FLAG("failure-domain", STRING, &o->failure_domain, o->host), .metavar = "NAME",
             .preset_words = "the host's name",
             .help = "what may fail together: replicas go to different ones where there are enough"},

@@ -29,18 +29,18 @@ static void set_timer(struct lh_cs_logs *logs, struct lh_instant at)
 
 static void wait_for_disk(struct lh_cs_replica *r)
 {
-    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
     struct lh_cs_motion *mo = lh_cs_move(r);
 
     if (!mo->frozen.listed) {
         mo->frozen.listed = true;
-        mo->frozen.pause = lh_nanoseconds(0);
+        mo->frozen.waits = 0;
         DL_APPEND2(r->logs->internal->frozen.list, mo, frozen.before, frozen.after);
     }
-    mo->frozen.again_at = lh_instant_add(r->cs->now, mo->frozen.pause);
-    mo->frozen.pause = lh_duration_min(
-        lh_duration_max(lh_nanoseconds(mo->frozen.pause.ns * 2), lh_milliseconds(b->thaw_ms)),
-        lh_milliseconds(b->thaw_most_ms));
+    struct lh_duration pause = {0}; /* the first time */
+    if (mo->frozen.waits > 0)
+        pause = lh_cs_refusal_pause(&r->cs->config.bounds, mo->frozen.waits - 1);
+    mo->frozen.again_at = lh_instant_add(r->cs->now, pause);
+    mo->frozen.waits++;
     set_timer(r->logs, mo->frozen.again_at);
 }
 

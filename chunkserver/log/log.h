@@ -63,7 +63,8 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs);
 void lh_cs_logs_load(struct lh_cs_logs *logs);
 /* Ends a step: of replicas that something happened to it is seen whether anything still goes on. */
 void lh_cs_logs_settle(struct lh_cs_logs *logs);
-/* How long a disk that has refused `before` reads in a row, and one more, is left alone. */
+
+/* How long a disk that has refused `before` times in a row, and once more, is left alone. */
 static inline struct lh_duration lh_cs_refusal_pause(
     const struct lh_chunkserver_bounds *b, uint32_t before)
 {

@@ -70,7 +70,7 @@ struct lh_cs_motion {
 
     struct { /* frozen.c: it is in the room's list of those */
         bool listed;
-        struct lh_duration pause; /* before its disk is asked again */
+        uint32_t waits; /* so often it was made to wait */
         struct lh_instant again_at;
         struct lh_cs_sealing seal; /* `unrecorded`: recorded then */
         struct lh_cs_motion *before, *after;

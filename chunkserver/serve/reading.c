@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#define DAMAGED      "this replica is damaged: read another one"
 #define DISK_REFUSES "the disk cannot read this now: read another replica"
 
 static bool answers_as_primary(const struct lh_cs_replica *r)
@@ -159,16 +160,13 @@ static void look(struct lh_cs_reading *rd)
         finish(rd, LH_OK, NULL, NULL); /* nothing of it is here */
         return;
     }
-    if (r->state == LH_CS_REPLICA_LOST && rd->offset > limit && sealed(r)) {
-        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+    bool at_end = rd->offset == limit && !sealed(r);
+    if (r->state == LH_CS_REPLICA_LOST && (rd->offset > limit || at_end)) {
+        finish(rd, LH_ERR_CORRUPT, DAMAGED, NULL); /* more of it may be known elsewhere */
         return;
     }
     if (rd->offset > limit && (sealed(r) || rd->require_primary || rd->recovery)) {
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
-        return;
-    }
-    if (r->state == LH_CS_REPLICA_LOST && rd->offset >= limit && !sealed(r)) {
-        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
         return;
     }
     if (rd->offset < limit && rd->paced && !lh_instant_reached(r->cs->now, paced_until(r))) {
@@ -226,7 +224,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     if (damaged && (r->headless || m->mode == LEASEHOLD__READ_MODE__RECOVERY ||
                        LH_PLANTED("damaged-replica-is-not-read"))) {
         LH_MARK("read-lost-replica");
-        refuse(l, m, r, LH_ERR_CORRUPT, "this replica is damaged: read another one");
+        refuse(l, m, r, LH_ERR_CORRUPT, DAMAGED);
         return;
     }
     if (damaged)
@@ -314,9 +312,9 @@ static void pass_unreadable(struct lh_cs_reading *rd, uint64_t bytes)
     struct lh_cs_host *cs = rd->replica->cs;
 
     if (rd->refused < SEARCH_TRIES) {
-        uint64_t pause_ms = (uint64_t)cs->config.bounds.thaw_ms << rd->refused++;
+        struct lh_duration pause = lh_cs_refusal_pause(&cs->config.bounds, rd->refused++);
         rd->unreadable = 0;
-        lh_timer_set(&cs->timers, &rd->timer, lh_instant_add(cs->now, lh_milliseconds(pause_ms)));
+        lh_timer_set(&cs->timers, &rd->timer, lh_instant_add(cs->now, pause));
     } else {
         searched(rd, lh_log_search_unreadable(search_of(rd), bytes));
     }
@@ -402,7 +400,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         return;
     if (error != LH_OK && error != LH_ERR_IO && lenient &&
         (rd->search == NULL || error == LH_ERR_CORRUPT)) {
-        finish(rd, LH_ERR_CORRUPT, "this replica is damaged: read another one", NULL);
+        finish(rd, LH_ERR_CORRUPT, DAMAGED, NULL);
         return;
     }
     if (error == LH_ERR_CORRUPT) {

@@ -74,10 +74,10 @@ void lh_cs_serving_settled(struct lh_cs_replica *r)
 {
     const struct lh_cs_served *s = lh_cs_served(r);
 
-    if (s->feed == NULL &&
-        ((s->fenced.version == 0 && s->word.version == 0) || r->header.sealed) &&
-        s->copying == NULL &&
-        !s->diverged && s->readings == NULL && s->settlings == NULL)
+    bool told = s->fenced.version != 0 || s->word.version != 0;
+
+    if (s->feed == NULL && (!told || r->header.sealed) && s->copying == NULL && !s->diverged &&
+        s->readings == NULL && s->settlings == NULL)
         forget(r);
 }
 
