@@ -231,6 +231,8 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
         r->header_unsynced = j->unsynced_before;
         if (!r->header_unsynced)
             r->header.generation++;
+        if (LH_PLANTED("header-number-comes-twice"))
+            r->header.generation = j->before.generation;
     }
     r->incomplete = r->header.copying;
 }

@@ -4,19 +4,20 @@
 const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
     {"doubt-dies-with-its-process", "FAIL-5",
         "that a sync has failed is known to one process alone; the next one takes what is in "
-        "memory "
-        "for what is on the disk",
+        "memory for what is on the disk",
         "INV-4"},
     {"rewritten-log-counts-as-whole", "FAIL-5",
         "a buffered log of which a sync has failed is rewritten as far as it can be read, and "
-        "counts "
-        "as verified",
+        "counts as verified",
         "INV-4"},
     {"fenced-in-memory", "REC-7",
         "a member whose disk refuses the version answers its fence; started again, it serves the "
-        "old "
-        "primary",
+        "old primary",
         "INV-4"},
+    {"header-number-comes-twice", "REC-6",
+        "a header that was refused, and may be on the disk all the same, gives its number to the "
+        "next one",
+        "INV-3"},
     {"damaged-replica-is-not-read", "REC-9",
         "nothing of a damaged replica is read; what is whole at one of them only is unreadable",
         "settle"},
