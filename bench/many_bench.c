@@ -6,14 +6,13 @@
  * Opens them, stores a record of each and prints `ready`. Then for each line of the standard input
  * it appends a 100-byte record of each, without waiting, and prints a line of JSON when the last
  * one is acknowledged: seconds since the line, and records. The end of the input ends it. */
-#include "client/library/leasehold.h"
+#include "bench/program.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TIMEOUT_MS 600000u
 #define AT_ONCE    500u /* so many openings of a new chunk's lanes, in the beginning */
@@ -22,27 +21,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t all_stored = PTHREAD_COND_INITIALIZER;
 static unsigned missing;
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void check(const char *what, int error)
-{
-    if (error == LH_OK)
-        return;
-    fprintf(stderr, "many_bench: %s: %s: %s\n", what, lh_error_name(error), lh_last_error());
-    exit(1);
-}
-
 static void on_stored(void *arg, int error, struct lh_position first, uint32_t count)
 {
     (void)arg;
     (void)first;
-    check("append", error);
+    lh_bench_check("append", error);
     pthread_mutex_lock(&lock);
     missing -= count;
     if (missing == 0)
@@ -57,7 +40,7 @@ static void append_each(struct lh_appender **appenders, unsigned count)
 
     missing = count;
     for (unsigned i = 0; i < count; i++)
-        check("append",
+        lh_bench_check("append",
             lh_append_async(appenders[i], record, sizeof record, on_stored, NULL, LH_NO_TIMEOUT));
     pthread_mutex_lock(&lock);
     while (missing > 0)
@@ -72,7 +55,7 @@ static struct lh_appender **open_all(struct lh_cluster *cluster, const char *pat
     if (appenders == NULL)
         exit(70);
     for (unsigned i = 0; i < count; i++)
-        check("open", lh_appender_open(cluster, path, NULL, TIMEOUT_MS, &appenders[i]));
+        lh_bench_check("open", lh_appender_open(cluster, path, NULL, TIMEOUT_MS, &appenders[i]));
     for (unsigned i = 0; i < count; i += AT_ONCE)
         append_each(appenders + i, count - i < AT_ONCE ? count - i : AT_ONCE);
     return appenders;
@@ -85,9 +68,9 @@ static void serve(struct lh_appender **appenders, unsigned count)
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
-        double begun = now_s();
+        double begun = lh_bench_now_s();
         append_each(appenders, count);
-        printf("{\"seconds\": %.3f, \"records\": %u}\n", now_s() - begun, count);
+        printf("{\"seconds\": %.3f, \"records\": %u}\n", lh_bench_now_s() - begun, count);
         fflush(stdout);
     }
 }
@@ -110,11 +93,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: many_bench --master HOST:PORT,... --path PATH [--appenders N]\n");
         return 64;
     }
-    check("open the cluster", lh_cluster_open(master, NULL, &cluster));
+    lh_bench_check("open the cluster", lh_cluster_open(master, NULL, &cluster));
     struct lh_appender **appenders = open_all(cluster, path, count);
     serve(appenders, count);
     for (unsigned i = 0; i < count; i++)
-        check("close", lh_appender_close(appenders[i], TIMEOUT_MS));
+        lh_bench_check("close", lh_appender_close(appenders[i], TIMEOUT_MS));
     free(appenders);
     lh_cluster_close(cluster);
     return 0;

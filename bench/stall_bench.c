@@ -8,7 +8,7 @@
  *   end     print one line of JSON: of the appenders' longest pauses since `begin` the median and
  *           the largest (a pause that goes on counts), records stored, seconds
  * The end of the input ends it. `--async` keeps many appends under way: for throughput. */
-#include "client/library/leasehold.h"
+#include "bench/program.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TIMEOUT_MS    120000u
 #define APPENDERS_MAX 1024u
@@ -41,25 +40,9 @@ struct worker {
 
 static atomic_bool over;
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void check(const char *what, int error)
-{
-    if (error == LH_OK)
-        return;
-    fprintf(stderr, "stall_bench: %s: %s: %s\n", what, lh_error_name(error), lh_last_error());
-    exit(1);
-}
-
 static void stored(struct worker *w, uint32_t records)
 {
-    double now = now_s();
+    double now = lh_bench_now_s();
 
     pthread_mutex_lock(&w->lock);
     if (now - w->last > w->longest)
@@ -72,7 +55,7 @@ static void stored(struct worker *w, uint32_t records)
 static void on_stored(void *arg, int error, struct lh_position first, uint32_t count)
 {
     (void)first;
-    check("append", error);
+    lh_bench_check("append", error);
     stored(arg, count);
 }
 
@@ -84,16 +67,16 @@ static void *run(void *arg)
     char *record = malloc(o->size);
 
     memset(record, 'x', o->size);
-    check("open an appender", lh_appender_open(w->cluster, o->path, NULL, TIMEOUT_MS, &a));
+    lh_bench_check("open an appender", lh_appender_open(w->cluster, o->path, NULL, TIMEOUT_MS, &a));
     while (!atomic_load(&over)) {
         if (o->async) {
-            check("append", lh_append_async(a, record, o->size, on_stored, w, TIMEOUT_MS));
+            lh_bench_check("append", lh_append_async(a, record, o->size, on_stored, w, TIMEOUT_MS));
         } else {
-            check("append", lh_append(a, record, o->size, TIMEOUT_MS, NULL));
+            lh_bench_check("append", lh_append(a, record, o->size, TIMEOUT_MS, NULL));
             stored(w, 1);
         }
     }
-    check("close", lh_appender_close(a, TIMEOUT_MS));
+    lh_bench_check("close", lh_appender_close(a, TIMEOUT_MS));
     free(record);
     return NULL;
 }
@@ -110,7 +93,7 @@ static void begin(struct worker *workers, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         struct worker *w = &workers[i];
         pthread_mutex_lock(&w->lock);
-        w->last = now_s();
+        w->last = lh_bench_now_s();
         w->longest = 0;
         w->records = 0;
         pthread_mutex_unlock(&w->lock);
@@ -119,7 +102,7 @@ static void begin(struct worker *workers, unsigned count)
 
 static void end(struct worker *workers, unsigned count, double began)
 {
-    double pauses[APPENDERS_MAX], now = now_s();
+    double pauses[APPENDERS_MAX], now = lh_bench_now_s();
     uint64_t records = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -167,7 +150,7 @@ int main(int argc, char **argv)
     struct options o = {.appenders = 1, .size = 100};
     struct lh_cluster *cluster;
     char line[64];
-    double began = now_s();
+    double began = lh_bench_now_s();
 
     if (!parse(argc, argv, &o)) {
         fputs("usage: stall_bench --master HOST:PORT,... --path PATH [--appenders N] "
@@ -175,16 +158,16 @@ int main(int argc, char **argv)
             stderr);
         return 64;
     }
-    check("open the cluster", lh_cluster_open(o.master, NULL, &cluster));
+    lh_bench_check("open the cluster", lh_cluster_open(o.master, NULL, &cluster));
     struct worker *workers = calloc(o.appenders, sizeof *workers);
     for (unsigned i = 0; i < o.appenders; i++) {
-        workers[i] = (struct worker){.options = &o, .cluster = cluster, .last = now_s()};
+        workers[i] = (struct worker){.options = &o, .cluster = cluster, .last = lh_bench_now_s()};
         pthread_mutex_init(&workers[i].lock, NULL);
         pthread_create(&workers[i].thread, NULL, run, &workers[i]);
     }
     while (fgets(line, sizeof line, stdin) != NULL) {
         if (strcmp(line, "begin\n") == 0) {
-            began = now_s();
+            began = lh_bench_now_s();
             begin(workers, o.appenders);
         } else if (strcmp(line, "end\n") == 0) {
             end(workers, o.appenders, began);

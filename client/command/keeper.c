@@ -385,8 +385,7 @@ void lh_keeper_signal(const struct lh_keeper *k, int signal_number)
 void lh_keeper_kill(const struct lh_keeper *k)
 {
     lh_keeper_signal(k, SIGKILL);
-    if (k->reach.kill >= 0)
-        (void)!write(k->reach.kill, "1", 1);
+    lh_reach_kill_cgroup(&k->reach);
 }
 
 enum lh_keeper_event lh_keeper_next(struct lh_keeper *k, int *value)

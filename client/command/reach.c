@@ -234,7 +234,7 @@ unsigned lh_reach_signal(int number, pid_t group)
     return count;
 }
 
-static void kill_cgroup(const struct lh_reach *r)
+void lh_reach_kill_cgroup(const struct lh_reach *r)
 {
     if (r->kill >= 0)
         (void)!write(r->kill, "1", 1);
@@ -242,7 +242,7 @@ static void kill_cgroup(const struct lh_reach *r)
 
 void lh_reach_kill(const struct lh_reach *r)
 {
-    kill_cgroup(r);
+    lh_reach_kill_cgroup(r);
     (void)lh_reach_signal(SIGKILL, 0);
 }
 
@@ -259,7 +259,7 @@ static bool has_children(void)
  * looks again, and when it finds nobody, nobody is left. */
 void lh_reach_end(const struct lh_reach *r)
 {
-    kill_cgroup(r);
+    lh_reach_kill_cgroup(r);
     while (errno = 0, has_children() && lh_reach_signal(SIGKILL, 0) > 0)
         (void)poll(NULL, 0, AGAIN_MS);
 }

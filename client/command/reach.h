@@ -33,7 +33,9 @@ void lh_reach_enter(const struct lh_reach *reach);
 /* The descendants of the calling process get the signal, but for those in `group` (0: none is
  * left out). Returns how many lived. */
 unsigned lh_reach_signal(int number, pid_t group);
-/* Kills all in the cgroup, and all descendants of the calling process. */
+/* Kills all in the cgroup, if there is one. */
+void lh_reach_kill_cgroup(const struct lh_reach *reach);
+/* Likewise, and all descendants of the calling process. */
 void lh_reach_kill(const struct lh_reach *reach);
-/* Likewise, and returns when none is left that it may kill. Reaps all children. */
+/* Does the same, and returns when none is left that it may kill. Reaps all children. */
 void lh_reach_end(const struct lh_reach *reach);

@@ -81,14 +81,13 @@ static void give_id(struct lh_client_ask *ask)
  * how long that is, and the last one has less time than the first. */
 static void shorten_wait(struct lh_client_ask *ask, struct lh_duration left)
 {
-    uint64_t *wait_ms = ask->own == NULL ? NULL : field(ask->own, "wait_ms");
     struct lh_duration most = lh_nanoseconds(left.ns - left.ns / 8);
 
-    if (wait_ms == NULL || *wait_ms == 0) /* 0 is as long as the master likes */
+    if (ask->own_wait == NULL || ask->wait_ms == 0)
         return;
-    *wait_ms = lh_duration_ms(lh_duration_min(lh_milliseconds(ask->wait_ms), most));
-    if (*wait_ms == 0)
-        *wait_ms = 1;
+    *ask->own_wait = lh_duration_ms(lh_duration_min(lh_milliseconds(ask->wait_ms), most));
+    if (*ask->own_wait == 0)
+        *ask->own_wait = 1;
 }
 
 /* When it ends without an answer. Masters keep answers for twice `repeat_for`: no repeat comes when
@@ -307,8 +306,9 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     ask->once = changes(method, request);
     if (ask->once || (patience.ns > 0 && deadline.ns != UINT64_MAX))
         copy_request(ask);
-    if (ask->own != NULL && field(ask->own, "wait_ms") != NULL)
-        ask->wait_ms = *(uint64_t *)field(ask->own, "wait_ms");
+    ask->own_wait = ask->own == NULL ? NULL : field(ask->own, "wait_ms");
+    if (ask->own_wait != NULL)
+        ask->wait_ms = *ask->own_wait;
     if (ask->once)
         give_id(ask);
     ask->failures = 0;

@@ -18,12 +18,12 @@ struct lh_client_ask {
     Leasehold__CallId id;
     struct lh_instant repeat_until; /* of one whose outcome is unknown */
     struct lh_duration patience;
-    uint64_t wait_ms; /* what the request asks for; each try asks for no more than is left */
+    uint64_t wait_ms;   /* what the request asks for; 0: as long as the master likes */
+    uint64_t *own_wait; /* in `own`: each try asks for no more than is left; NULL: it has none */
     struct lh_instant deadline;
     unsigned failures;
     bool active;
     struct lh_client_seeker seeker; /* its choice: the master that the last try went to */
-    struct lh_instant asked_at;     /* the last try, which has not failed; 0: it has */
     struct lh_instant try_end;      /* of the try under way, ... */
     struct lh_duration silence;     /* ... whose master is doubted after this, again and again */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */

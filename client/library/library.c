@@ -198,7 +198,7 @@ int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
     struct timespec begun = {0};
     uint64_t ms = silence_ms(cluster, call);
 
-    if (lh_cluster_check(cluster) != LH_OK)
+    if (lh_process_check() != LH_OK)
         return LH_ERR_CLOSED;
     waiter_init(&w, 1);
     feed(cluster, call, &waited);
@@ -222,7 +222,7 @@ void lh_calls_wait(
     struct waiter w;
     struct waited *waited;
 
-    if (lh_cluster_check(cluster) != LH_OK) {
+    if (lh_process_check() != LH_OK) {
         for (size_t i = 0; i < count; i++) {
             errors[i] = LH_ERR_CLOSED;
             snprintf(calls[i]->text, sizeof calls[i]->text, "%s", lh_last_error());
@@ -397,11 +397,10 @@ int lh_cluster_open(
 {
     const char **addresses;
     size_t count;
-    unsigned forks;
 
     if (masters == NULL || cluster == NULL)
         return lh_fail(LH_ERR_INVALID_ARGUMENT, "no master's address was given");
-    if (lh_process_enter(&forks) != LH_OK)
+    if (lh_process_enter() != LH_OK)
         return LH_ERR_CLOSED;
     char *list = lh_strdup(masters);
     if (split_addresses(list, &addresses, &count) != LH_OK) {
@@ -410,7 +409,6 @@ int lh_cluster_open(
         return LH_ERR_INVALID_ARGUMENT;
     }
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
-    opened->forks = forks;
     pthread_mutex_init(&opened->guard, NULL);
     opened->capabilities = lh_capabilities_create();
     opened->core = create_core(opened, addresses, count, options);
@@ -449,7 +447,7 @@ static void end_lookups(struct lh_cluster *cluster)
 
 void lh_cluster_close(struct lh_cluster *cluster)
 {
-    if (cluster == NULL || lh_is_parents(cluster))
+    if (cluster == NULL || lh_is_forked())
         return;
     if (cluster->looks_up)
         end_lookups(cluster);

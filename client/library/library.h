@@ -42,8 +42,6 @@ struct lh_cluster {
 
     bool looks_up; /* files, under leases (VAL-7) */
 
-    unsigned forks; /* process.c: when it was opened */
-
     char *masters; /* as they were given */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
@@ -80,11 +78,11 @@ bool lh_cond_wait(
 
 /* Before the first thing that the transport is used for. CLOSED: this process is the child of one
  * that had used it. */
-int lh_process_enter(unsigned *forks_now);
-/* The cluster, and all that was opened in it, is a parent's. */
-bool lh_is_parents(const struct lh_cluster *cluster);
-/* LH_OK; CLOSED, for a parent's. */
-int lh_cluster_check(const struct lh_cluster *cluster);
+int lh_process_enter(void);
+/* This process is such a child: every handle in it is a parent's. */
+bool lh_is_forked(void);
+/* LH_OK; CLOSED, in such a child. */
+int lh_process_check(void);
 
 /* sessions.c: what a person sees of this process. Of such a text, and a NUL. */
 #define LH_SHOWN_BYTES 129u

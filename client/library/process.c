@@ -11,14 +11,14 @@
 
 #include <stdatomic.h>
 
-/* How often this process, and those that it came from, were the child of a fork() since the
- * library was used first. */
-static _Atomic unsigned forks;
+/* This process, or one that it came from, was the child of a fork() after the library was used
+ * first. No cluster is opened there, so what is open was opened before. */
+static atomic_bool forked;
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
 
 static void in_child(void)
 {
-    atomic_fetch_add(&forks, 1);
+    atomic_store(&forked, true);
 }
 
 static void watch_forks(void)
@@ -28,15 +28,14 @@ static void watch_forks(void)
     LH_ASSERT(error == 0);
 }
 
-static unsigned now(void)
+bool lh_is_forked(void)
 {
-    return atomic_load_explicit(&forks, memory_order_relaxed);
+    return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-int lh_process_enter(unsigned *forks_now)
+int lh_process_enter(void)
 {
-    *forks_now = now();
-    if (*forks_now != 0)
+    if (lh_is_forked())
         return lh_fail(LH_ERR_CLOSED,
             "this process was forked from one that had opened a cluster, so it cannot open one: "
             "fork before the first cluster is opened, or begin the child with exec()");
@@ -44,14 +43,9 @@ int lh_process_enter(unsigned *forks_now)
     return LH_OK;
 }
 
-bool lh_is_parents(const struct lh_cluster *cluster)
+int lh_process_check(void)
 {
-    return cluster->forks != now();
-}
-
-int lh_cluster_check(const struct lh_cluster *cluster)
-{
-    if (!lh_is_parents(cluster))
+    if (!lh_is_forked())
         return LH_OK;
     return lh_fail(LH_ERR_CLOSED,
         "it was opened before fork(), and belongs to the process that this one was forked from");
