@@ -8,13 +8,11 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "INV-4"},
     {"confirmed-by-length-alone", "REC-2",
         "a member confirms equality by its log's length; behind an older copy of the master's "
-        "store "
-        "it has another log of that length",
+        "store it has another log of that length",
         "INV-5"},
     {"compared-by-length-alone", "REC-5",
         "a log that is as long as the seal is taken for the sealed one; behind an older copy of "
-        "the "
-        "master's store it is another one",
+        "the master's store it is another one",
         "INV-5"},
     {"chain-below-the-end-not-compared", "REC-5",
         "a log that is longer than the seal is cut to it, whatever the running checksum there says",
@@ -33,8 +31,7 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "KEEP-3"},
     {"garbage-by-deaf-members", "KEEP-3",
         "a replica is deleted while a member hears nothing from the master, which could not have "
-        "it "
-        "copied",
+        "it copied",
         "KEEP-3"},
     {"garbage-by-unsealed-members", "KEEP-3",
         "a replica is deleted while a member of a sealed chunk has not recorded the seal, and may "
@@ -49,8 +46,7 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "INV-12"},
     {"confirmed-from-a-later-copy", "HA-2",
         "a write that was answered only as an earlier copy's confirms from the answer on; the "
-        "master "
-        "acts beside its successor",
+        "master acts beside its successor",
         "INV-11"},
     {"timers-fire-unconfirmed", "HA-2",
         "a master that is not confirmed takes no messages, and acts by its timers", "INV-11"},
@@ -65,8 +61,7 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "INV-15"},
     {"deletions-forgotten-at-start", "VAL-5",
         "a master that starts gives a prefix the revision of the values that it has; the last "
-        "change "
-        "was a deletion, and caches go on with what was deleted",
+        "change was a deletion, and caches go on with what was deleted",
         "INV-15"},
     {"unheard-cache-lease-not-waited-for", "VAL-2",
         "a program shows a value to a new master and is given a shorter term; the answer is lost, "
@@ -74,7 +69,6 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "INV-15"},
     {"incomplete-replica-gives-a-length", "FAIL-2a",
         "a replica that is being copied answers a fence; behind an older copy of the master's "
-        "store "
-        "it counts as a full member's, and gives the sealed length",
+        "store it counts as a full member's, and gives the sealed length",
         "INV-4"},
 };

@@ -26,8 +26,7 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "INV-13"},
     {"session-opened-anew-after-expiry", "PS-3",
         "a program whose session has expired opens it again where it is over, and goes on as if "
-        "its "
-        "attached values were still there",
+        "its attached values were still there",
         "INV-17"},
     {"lock-granted-before-all-back", "PS-3",
         "a master that has just begun grants a name whose holder has not shown itself yet",
@@ -61,8 +60,7 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
     /* Values. */
     {"drop-confirmed-before-lease", "VAL-1",
         "a program confirms a drop while the answer that brings the lease is still to come, and "
-        "takes "
-        "that",
+        "takes that",
         "INV-15"},
     {"cache-served-after-drop", "VAL-2",
         "a program confirms that it has dropped a value, and serves it", "INV-15"},
@@ -131,8 +129,7 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "INV-16"},
     {"fence-not-in-grant", "TOK-2",
         "grants say nothing of the fence; the primary refuses the very owner of the file, and "
-        "takes "
-        "who names no token",
+        "takes who names no token",
         "INV-8"},
     {"fence-forgotten-at-restart", "TOK-2",
         "a master that starts does not load the fence; a former owner is admitted again", "INV-16"},
