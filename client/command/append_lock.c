@@ -105,9 +105,10 @@ static int acquire(struct lh_append_lock *l, const struct lh_append_options *o)
     if (error != LH_OK)
         return lh_command_failed(COMMAND, o->lock, error);
     while (!is_answered(&w)) {
-        if (lh_append_interrupted && !gave_up)
-            (void)lh_acquire_cancel(l->session, o->lock, &w);
-        gave_up = lh_append_interrupted;
+        if (!lh_append_interrupted || gave_up)
+            continue;
+        gave_up = true;
+        (void)lh_acquire_cancel(l->session, o->lock, &w);
     }
     l->lock = w.lock;
     if (w.error == LH_OK)
