@@ -10,7 +10,6 @@
 #include "base/say.h"
 #include "rpc/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

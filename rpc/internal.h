@@ -246,9 +246,8 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args);
 
 /* link.c */
 
-/* A link for a call that a peer made; its connection and queue are told of its end. `handler` NULL:
- * nobody hears of it. The rpc holds one reference until the call has ended and the caller gets
- * another. */
+/* A link for a call that a peer made; its connection and queue are told of its end. The rpc holds
+ * one reference until the call has ended and the caller gets another. */
 struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
     enum lh_method method, bool unary_request, bool unary_reply,
     const struct link_handler *handler);

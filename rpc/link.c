@@ -66,7 +66,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
 {
     if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (link->handler != NULL && link->handler->released != NULL)
+    if (link->handler->released != NULL)
         link->handler->released(link);
     drop_queue(link);
     grpc_metadata_array_destroy(&link->initial_metadata);

@@ -362,19 +362,17 @@ int lh_files_list(
     errno = 0;
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
         uint64_t id;
+        /* It has not taken the other one's place, and will not. */
+        if (is_named(e->d_name, &id, LH_NEW_FILE, lh_files_name))
+            (void)unlinkat(files->directory, e->d_name, 0);
         bool failed = is_named(e->d_name, &id, 0, lh_files_failed_name);
         if (failed && fstatat(files->directory, e->d_name, &s, 0) == 0) {
             aside->count++;
             aside->bytes += (uint64_t)s.st_blocks * 512;
         }
-        /* It has not taken the other one's place, and will not. */
-        if (is_named(e->d_name, &id, LH_NEW_FILE, lh_files_name))
-            (void)unlinkat(files->directory, e->d_name, 0);
         errno = 0;
         if (!failed && !is_named(e->d_name, &id, 0, lh_files_name))
             continue;
-        if (failed)
-            (void)is_named(e->d_name, &id, 0, lh_files_failed_name);
         LH_GROW(*ids, capacity, *count + 1);
         (*ids)[(*count)++] = id;
     }

@@ -83,7 +83,7 @@ static void forget(struct lh_files *files, struct entry *e)
         idle_remove(files, e);
 }
 
-static void entry_close(struct entry *e)
+void lh_files_close(struct entry *e)
 {
     if (e == NULL)
         return;
@@ -98,7 +98,7 @@ void lh_files_close_all(struct lh_files *files)
     HASH_ITER(hh, files->open, e, next) {
         LH_ASSERT(e->users == 0);
         forget(files, e);
-        entry_close(e);
+        lh_files_close(e);
     }
 }
 
@@ -153,7 +153,7 @@ static void sync_oldest(struct lh_files *files)
     if (gone == NULL)
         return;
     pthread_mutex_unlock(&files->lock);
-    entry_close(gone);
+    lh_files_close(gone);
     pthread_mutex_lock(&files->lock);
 }
 
@@ -172,7 +172,7 @@ static bool close_idle(struct lh_files *files, unsigned most)
         }
         forget(files, e);
         pthread_mutex_unlock(&files->lock);
-        entry_close(e);
+        lh_files_close(e);
         pthread_mutex_lock(&files->lock);
         closed = true;
     }
@@ -365,7 +365,7 @@ int lh_files_open(struct lh_files *files, uint64_t id, bool changes, struct lh_d
         begin_change(e);
     bool many = files->open_count > files->open_max;
     pthread_mutex_unlock(&files->lock);
-    entry_close(superfluous);
+    lh_files_close(superfluous);
     if (many)
         (void)close_idle(files, files->open_max);
     *file = &e->file;
@@ -395,7 +395,7 @@ bool lh_files_put(struct lh_files *files, struct lh_disk_file *file, bool change
     bool many = files->open_count > files->open_max;
     bool relief = crowded(files);
     pthread_mutex_unlock(&files->lock);
-    entry_close(superfluous);
+    lh_files_close(superfluous);
     if (many)
         (void)close_idle(files, files->open_max);
     return relief;
@@ -443,7 +443,7 @@ void lh_files_enter_made(struct lh_files *files, uint64_t id, int fd)
     lh_files_note_made(files, id);
     struct entry *superfluous = enter(files, &e);
     pthread_mutex_unlock(&files->lock);
-    entry_close(superfluous);
+    lh_files_close(superfluous);
     (void)lh_files_put(files, &e->file, false);
 }
 
@@ -458,15 +458,10 @@ struct entry *lh_files_forget_locked(struct lh_files *files, uint64_t id)
     return e->users == 0 ? e : NULL;
 }
 
-void lh_files_close(struct entry *e)
-{
-    entry_close(e);
-}
-
 void lh_files_forget(struct lh_files *files, uint64_t id)
 {
     pthread_mutex_lock(&files->lock);
     struct entry *idle = lh_files_forget_locked(files, id);
     pthread_mutex_unlock(&files->lock);
-    entry_close(idle);
+    lh_files_close(idle);
 }

@@ -20,9 +20,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* When the core has stopped, or was given up: how long all else may take to end. */

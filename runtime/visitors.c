@@ -60,7 +60,7 @@ struct lh_visitor_address lh_visitor_address(const struct sockaddr *of)
     return address;
 }
 
-static bool is_same(const struct lh_visitor_address *a, const struct lh_visitor_address *b)
+bool lh_visitor_is_same(const struct lh_visitor_address *a, const struct lh_visitor_address *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -89,7 +89,7 @@ static unsigned count_of(const struct lh_visitors *vs, const struct lh_visitor_a
     unsigned count = 0;
 
     TAILQ_FOREACH(v, &vs->all, link)
-        count += !v->cut && is_same(&v->address, address);
+        count += !v->cut && lh_visitor_is_same(&v->address, address);
     return count;
 }
 
@@ -101,7 +101,7 @@ static void make_place(
     struct lh_visitor *v;
 
     TAILQ_FOREACH(v, &vs->all, link)
-        if (!v->cut && !v->asked && (address == NULL || is_same(&v->address, address)))
+        if (!v->cut && !v->asked && (address == NULL || lh_visitor_is_same(&v->address, address)))
             break;
     cut(vs, v != NULL ? v : newest);
 }

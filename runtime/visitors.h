@@ -24,6 +24,7 @@ struct lh_visitor_address {
     uint8_t bytes[16];
 };
 struct lh_visitor_address lh_visitor_address(const struct sockaddr *address);
+bool lh_visitor_is_same(const struct lh_visitor_address *a, const struct lh_visitor_address *b);
 
 struct lh_visitors_config {
     unsigned max, address_max;  /* connections at once, and of one address */

@@ -47,8 +47,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
             drained++;
         else if (!lh_m_reached(s))
             unheard++;
-        else if (s->room.free_bytes < s->room.placed_bytes ||
-                 s->room.free_bytes - s->room.placed_bytes < bytes)
+        else if (!lh_m_has_space(s, bytes))
             full++;
     }
     if (live == 0) {

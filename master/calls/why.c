@@ -50,8 +50,7 @@ static void say_no_place(
         live += counts;
         drained += counts && lh_m_drained(s);
         unheard += counts && !lh_m_reached(s);
-        full += counts && (s->room.free_bytes < s->room.placed_bytes ||
-                              s->room.free_bytes - s->room.placed_bytes < f->chunk_size);
+        full += counts && !lh_m_has_space(s, f->chunk_size);
     }
     snprintf(text, text_size,
         "\"%.256s\" needs a new chunk on at least %u chunkservers with room for %" PRIu64

@@ -93,6 +93,8 @@ bool lh_m_may_join(const struct lh_master *m, const struct lh_m_server *s);
 bool lh_m_missed(const struct lh_m_server *s);
 /* Could the server take a replica of `bytes` now? */
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
+/* Only that: has its disk so much space beyond what was placed there already? */
+bool lh_m_has_space(const struct lh_m_server *s, uint64_t bytes);
 /* Are both in one failure domain? A server that names none is one of its own. */
 bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b);
 /* The server cannot take a replica: nothing is put there for so long. */

@@ -39,6 +39,12 @@ bool lh_m_missed(const struct lh_m_server *s)
     return lh_instant_before(s->session.lessee.received_at, s->room.missed_at);
 }
 
+bool lh_m_has_space(const struct lh_m_server *s, uint64_t bytes)
+{
+    return s->room.free_bytes >= s->room.placed_bytes &&
+           s->room.free_bytes - s->room.placed_bytes >= bytes;
+}
+
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
     if (lh_m_drained(s) || !lh_m_reached(s))
@@ -47,9 +53,7 @@ bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t 
      * replica counts only once it is confirmed. */
     return lh_m_live(m, s) && s->session.announced && s->session.link != 0 && !s->room.failing &&
            (lh_m_reachable(m, s) || !s->session.lessee.confirmed) &&
-           lh_instant_reached(m->now, s->room.avoid_until) &&
-           s->room.free_bytes >= s->room.placed_bytes &&
-           s->room.free_bytes - s->room.placed_bytes >= bytes;
+           lh_instant_reached(m->now, s->room.avoid_until) && lh_m_has_space(s, bytes);
 }
 
 /* Free space in sixteenths of the capacity: small differences must not outweigh everything else. */

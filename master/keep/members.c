@@ -17,12 +17,13 @@ struct lh_m_tally lh_m_tally(const struct lh_master *m, const struct lh_m_chunk 
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
         bool good = health == LH_M_GOOD, stays = !lh_m_leaving(m, member);
+        bool source = lh_m_is_source(m, c, member);
         t.good += good;
         t.keep += (good || health == LH_M_AWAY) && stays;
         t.staying += good && stays;
         t.whole += good && stays && (!c->sealed || member->sealed);
-        t.sources += lh_m_is_source(m, c, member);
-        t.readable += good || (health != LH_M_LOST && lh_m_is_source(m, c, member));
+        t.sources += source;
+        t.readable += good || (health != LH_M_LOST && source);
         t.joining += health == LH_M_JOINING;
     }
     return t;

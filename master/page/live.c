@@ -105,18 +105,13 @@ static uint64_t behind_ns(const struct lh_visit *v, uint64_t at)
     return v->cut || v->suspended ? 0 : at - v->sent_ns;
 }
 
-static bool shares_address(const struct lh_visit *a, const struct lh_visit *b)
-{
-    return memcmp(&a->address, &b->address, sizeof a->address) == 0;
-}
-
 static size_t count_beside(const struct lh_visit *v)
 {
     const struct lh_visit *other;
     size_t count = 0;
 
     TAILQ_FOREACH(other, &v->page->viewers, link)
-        count += !other->cut && shares_address(other, v);
+        count += !other->cut && lh_visitor_is_same(&other->address, &v->address);
     return count;
 }
 
