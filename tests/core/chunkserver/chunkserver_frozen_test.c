@@ -30,14 +30,6 @@ static void rot(struct world *w, int node, uint64_t offset)
     node_file(w, node, CHUNK)->durable[LH_LOG_START + offset] ^= 1;
 }
 
-static void restart(struct world *w, int node, bool power)
-{
-    node_kill(w, node, power);
-    settle(w);
-    node_start(w, node);
-    settle(w);
-}
-
 /* Every server's disk refuses changes, which the primary has met. */
 static struct conn *given_read_only_disks(struct world *w, uint64_t batches)
 {
