@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Leasehold__ReadReply *read_at(
-    struct world *w, int node, Leasehold__ReadMode mode, uint64_t offset)
+static const Leasehold__ReadReply *read_at(struct world *w, int node, uint64_t offset)
 {
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
 
-    q.mode = mode;
     q.version = 1;
     q.offset = offset;
     q.max_bytes = BATCH;
@@ -21,7 +19,7 @@ static const Leasehold__ReadReply *read_at(
 
 static int read_error(struct world *w, int node, uint64_t offset)
 {
-    return -(int)read_at(w, node, LEASEHOLD__READ_MODE__CLIENT, offset)->error;
+    return -(int)read_at(w, node, offset)->error;
 }
 
 static void rot(struct world *w, int node, uint64_t offset)
@@ -109,7 +107,7 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
         assert_int_equal(heard(w, i)->recorded.error, LH_ERR_IO);
         assert_true(heard(w, i)->recorded.kept);
         assert_int_equal(read_error(w, i, 0), LH_OK);
-        assert_true(read_at(w, i, LEASEHOLD__READ_MODE__CLIENT, 0)->sealed);
+        assert_true(read_at(w, i, 0)->sealed);
         struct conn *s = settler(w, i, 2, WRITER);
         settle(w);
         assert_true(settle_reply(s)->known && settle_reply(s)->last_sequence == 3);
