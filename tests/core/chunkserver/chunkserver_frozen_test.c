@@ -483,58 +483,58 @@ static uint64_t given_a_copy_that_hangs(struct world *w, uint64_t done)
     return checksum;
 }
 
-STORY(a_removal_while_a_new_file_is_made_is_carried_out)
+static void a_removal_while_a_new_file_is_made_is_carried_out(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 0; done < 6; done++) {
-        struct world *v = world_create(done, done % 2 == 0);
-        (void)given_a_copy_that_hangs(v, done);
-        master_remove(v, A, 1);
-        settle(v);
-        v->nodes[A].disk_stalled = false;
-        settle(v);
-        assert_int_equal(heard(v, A)->removed.n, 1);
-        assert_int_equal(heard(v, A)->removed.error, LH_OK);
-        assert_null(node_file(v, A, CHUNK));
-        assert_null(node_file(v, A, CHUNK | LH_NEW_FILE));
-        world_destroy(v);
+        struct world *w = world_create(done, done % 2 == 0);
+        (void)given_a_copy_that_hangs(w, done);
+        master_remove(w, A, 1);
+        settle(w);
+        w->nodes[A].disk_stalled = false;
+        settle(w);
+        assert_int_equal(heard(w, A)->removed.n, 1);
+        assert_int_equal(heard(w, A)->removed.error, LH_OK);
+        assert_null(node_file(w, A, CHUNK));
+        assert_null(node_file(w, A, CHUNK | LH_NEW_FILE));
+        world_destroy(w);
     }
 }
 
-STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
+static void a_damaged_file_comes_back_whenever_its_copy_ends(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 0; done < 9; done++) {
-        struct world *v = world_create(done, true);
-        (void)given_a_copy_that_hangs(v, done);
-        break_wire(v, v->nodes[A].session_wire);
-        pass(v, 60000);
-        heard_clear(v);
-        v->nodes[A].disk_stalled = false;
-        pass(v, 60000);
-        assert_true(node_status(v, A).lost);
-        assert_int_equal(read_error(v, A, 5 * BATCH), LH_OK);
+        struct world *w = world_create(done, true);
+        (void)given_a_copy_that_hangs(w, done);
+        break_wire(w, w->nodes[A].session_wire);
+        pass(w, 60000);
+        heard_clear(w);
+        w->nodes[A].disk_stalled = false;
+        pass(w, 60000);
+        assert_true(node_status(w, A).lost);
+        assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
         /* The master was told that it is being copied. */
-        assert_true(heard(v, A)->lost.n > 0 && heard(v, A)->lost.kept);
-        world_destroy(v);
+        assert_true(heard(w, A)->lost.n > 0 && heard(w, A)->lost.kept);
+        world_destroy(w);
     }
 }
 
 /* What is there stays for as long, and who drains the server must not take it for nothing. */
-STORY(a_registration_during_a_copy_tells_of_the_damaged_file)
+static void a_registration_during_a_copy_tells_of_the_damaged_file(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 1; done < 7; done++) {
-        struct world *v = world_create(done, true);
-        (void)given_a_copy_that_hangs(v, done);
-        unsigned before = v->nodes[A].registrations;
-        break_wire(v, v->nodes[A].session_wire);
-        pass(v, 12000);
-        assert_true(v->nodes[A].registrations > before);
-        const Leasehold__Register *m = v->nodes[A].registered->register_;
+        struct world *w = world_create(done, true);
+        (void)given_a_copy_that_hangs(w, done);
+        unsigned before = w->nodes[A].registrations;
+        break_wire(w, w->nodes[A].session_wire);
+        pass(w, 12000);
+        assert_true(w->nodes[A].registrations > before);
+        const Leasehold__Register *m = w->nodes[A].registered->register_;
         assert_int_equal(m->n_replicas, 1);
         assert_true(m->replicas[0]->kept);
-        world_destroy(v);
+        world_destroy(w);
     }
 }
 
