@@ -153,9 +153,9 @@ void server_member_failed(
 /* Likewise, saying whether clients wait there. */
 void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
     const char *member, bool appends_wait);
-/* The answer to a Fence; `error` not LH_OK: without a log. */
 /* Fills the session in. */
 void server_tell_fenced(struct world *w, struct server *s, Leasehold__Fenced *fenced);
+/* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool unverified);
 /* REC-2a, FAIL-3: of those that have answered nobody is known to have all that was acknowledged. */
