@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import threading
 
-import etcd
 import process_cluster
 from process_cluster import CALM, Cluster, binary, free_port, wait_for
 from process_masters import MastersCluster
@@ -163,12 +162,7 @@ class AnswersTest(TlsTest):
 
     def test_a_master_calls_a_master(self):
         """It asks the address where one with its own id was called."""
-        member = self.certs.issue("etcd/etcd1")
-        files = etcd.Tls(*(os.path.join(member, n + ".pem") for n in ("ca", "cert", "key")))
-        members = etcd.Etcd(self.folder, members=1, tls=files)
-        self.addCleanup(members.cleanup)
-        members.start()
-        self.cluster = MastersCluster(self.folder, members, count=1, servers=0)
+        self.cluster = MastersCluster(self.folder, self.start_etcd(), count=1, servers=0)
         secure(self.cluster, self.certs)
         self.cluster.start()
         master = self.cluster.masters[0]
