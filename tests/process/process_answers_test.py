@@ -3,13 +3,13 @@
 addresses that it calls which have certificates of the cluster's authority, and are not meant. It
 must send nothing to them, and go on elsewhere."""
 
+import itertools
 import os
 import socket
 import ssl
 import subprocess
 import threading
 
-import etcd
 import process_cluster
 from process_cluster import CALM, Cluster, binary, free_port, wait_for
 from process_masters import MastersCluster
@@ -163,12 +163,7 @@ class AnswersTest(TlsTest):
 
     def test_a_master_calls_a_master(self):
         """It asks the address where one with its own id was called."""
-        member = self.certs.issue("etcd/etcd1")
-        files = etcd.Tls(*(os.path.join(member, n + ".pem") for n in ("ca", "cert", "key")))
-        members = etcd.Etcd(self.folder, members=1, tls=files)
-        self.addCleanup(members.cleanup)
-        members.start()
-        self.cluster = MastersCluster(self.folder, members, count=1, servers=0)
+        self.cluster = MastersCluster(self.folder, self.start_etcd(), count=1, servers=0)
         secure(self.cluster, self.certs)
         self.cluster.start()
         master = self.cluster.masters[0]
@@ -187,6 +182,16 @@ class AnswersTest(TlsTest):
             wait_for("it to call there", lambda i=impostor: i.finished > 0)
             self.assertEqual(impostor.heard.startswith(b"PRI"), called, who)
 
+    def file_led_by(self, server, replication):
+        """A file with so many replicas, whose primary is that server."""
+        for number in itertools.count():
+            path = f"/{server}-{replication}-{number}"
+            self.cluster.command("append", "--create", f"--replication={replication}", path,
+                                 stdin=b"record\n")
+            if self.cluster.primary(path) == server:
+                return path
+        return None
+
     def test_who_calls_a_chunkserver(self):
         self.cluster = Cluster(self.folder, servers=2, **dict(CALM, master_flags=CALM[
             "master_flags"] + ("--min-replicas=1",)))
@@ -197,22 +202,8 @@ class AnswersTest(TlsTest):
         right = self.certs.dir_of(server.who)
         folders = [(self.certs.issue(who) if who.startswith("etcd") else self.certs.dir_of(who),
                     False) for who in wrong] + [(right, True)]
-        # A file whose one replica is at cs2, and one that cs1 leads.
-        number = 0
-        while True:
-            number += 1
-            self.cluster.command("append", "--create", "--replication=1", f"/one{number}",
-                                 stdin=b"record\n")
-            if self.cluster.primary(f"/one{number}") == "cs2":
-                break
-        one = f"/one{number}"
-        while True:
-            number += 1
-            self.cluster.command("append", "--create", "--replication=2", f"/two{number}",
-                                 stdin=b"record\n")
-            if self.cluster.primary(f"/two{number}") == "cs1":
-                break
-        two = f"/two{number}"
+        one = self.file_led_by("cs2", 1)  # its one replica is there
+        two = self.file_led_by("cs1", 2)
         callers = (
             ["cat", "--timeout=60s", one],      # a client reads
             ["append", "--timeout=60s", one],   # a client appends

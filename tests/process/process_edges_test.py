@@ -197,6 +197,11 @@ class EdgesTest(ClusterTest):
         self.addCleanup(self.end_extra)
         self.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                                   os.path.join(self.folder, "schema"))
+        self.members = etcd.Etcd(self.folder, members=1, flags=("--unsafe-no-fsync",))
+        self.addCleanup(self.members.cleanup)
+        self.members.start()
+        self.directory = f"lmdb:{self.folder}/store"
+        self.etcd = f"etcd:{self.members.addresses()}/edges"
 
     def end_extra(self):
         for process in self.extra:
@@ -277,56 +282,41 @@ class EdgesTest(ClusterTest):
         self.assertEqual(self.cluster.master.stop(), 0)
         return self.cluster.run("store", "copy", source, target)
 
-    def test_limits_in_a_directory_and_after_a_move(self):
-        members = etcd.Etcd(self.folder, members=1, flags=("--unsafe-no-fsync",))
-        self.addCleanup(members.cleanup)
-        members.start()
-        here = f"lmdb:{self.folder}/store"
-        there = f"etcd:{members.addresses()}/edges"
-        self.try_all(here)
-        moved = self.copy(here, there)
+    def move(self, source, target):
+        moved = self.copy(source, target)
         self.assertEqual(moved.returncode, 0, moved.stderr)
-        self.start_on(there)
+        self.start_on(target)
+
+    def test_limits_in_a_directory_and_after_a_move(self):
+        self.try_all(self.directory)
+        self.move(self.directory, self.etcd)
         self.look()
 
     def test_limits_in_etcd_and_after_a_move(self):
-        members = etcd.Etcd(self.folder, members=1, flags=("--unsafe-no-fsync",))
-        self.addCleanup(members.cleanup)
-        members.start()
-        here = f"lmdb:{self.folder}/store"
-        there = f"etcd:{members.addresses()}/edges"
-        self.try_all(there)
-        moved = self.copy(there, here)
-        self.assertEqual(moved.returncode, 0, moved.stderr)
-        self.start_on(here)
+        self.try_all(self.etcd)
+        self.move(self.etcd, self.directory)
         self.look()
 
     def test_longer_names_of_an_older_release(self):
         """etcd has them, LMDB could not: they can be read and deleted, and stop a move until then,
         which says so."""
-        members = etcd.Etcd(self.folder, members=1, flags=("--unsafe-no-fsync",))
-        self.addCleanup(members.cleanup)
-        members.start()
-        here, there = f"lmdb:{self.folder}/store", f"etcd:{members.addresses()}/edges"
         name, longer = text_of(510), text_of(600)
-        self.start_on(there)
+        self.start_on(self.etcd)
         self.assertEqual(put(self, name)[0], "")
         self.assertEqual(self.cluster.master.stop(), 0)
-        (key, record), = [(k, v) for k, v in members.get(b"edges/").items()
+        (key, record), = [(k, v) for k, v in self.members.get(b"edges/").items()
                           if k.endswith(name.encode())]
-        members.put(key.replace(name.encode(), longer.encode()), record)
-        self.start_on(there)
+        self.members.put(key.replace(name.encode(), longer.encode()), record)
+        self.start_on(self.etcd)
         self.assertEqual(value_of(self, longer), b"v")
         self.assertEqual(put(self, longer)[0], "TOO_LARGE")
-        moved = self.copy(there, here)
+        moved = self.copy(self.etcd, self.directory)
         self.assertEqual(moved.returncode, 1, moved.stderr)
         self.assertIn(b"its key has 601 bytes, of at most 511", moved.stderr)
-        self.start_on(there)
+        self.start_on(self.etcd)
         self.assertEqual(self.said(self.channel.leases("Change", name=longer, remove=True))[0], "")
         self.assertIsNone(value_of(self, longer))
-        moved = self.copy(there, here)
-        self.assertEqual(moved.returncode, 0, moved.stderr)
-        self.start_on(here)
+        self.move(self.etcd, self.directory)
         self.assertEqual(value_of(self, name), b"v")
 
 

@@ -68,6 +68,15 @@ class TlsTest(ClusterTest):
                 node.serve_metrics()
         self.cluster.start()
 
+    def start_etcd(self):
+        """An etcd whose one member has a certificate of the cluster's authority."""
+        member = self.certs.issue("etcd/etcd1")
+        files = etcd.Tls(*(os.path.join(member, n + ".pem") for n in ("ca", "cert", "key")))
+        members = etcd.Etcd(self.folder, members=1, tls=files)
+        self.addCleanup(members.cleanup)
+        members.start()
+        return members
+
     def figure(self, node, name):
         """One of the node's figures, over HTTPS, with its certificate checked."""
         context = ssl.create_default_context(cafile=os.path.join(self.certs.folder, "ca.pem"))
@@ -294,13 +303,9 @@ class HeadersTest(TlsTest):
 class MastersTest(TlsTest):
 
     def test_masters_and_etcd(self):
-        member = self.certs.issue("etcd/etcd1")
-        files = etcd.Tls(*(os.path.join(member, n + ".pem") for n in ("ca", "cert", "key")))
-        members = etcd.Etcd(self.folder, members=1, tls=files)
-        self.addCleanup(members.cleanup)
-        members.start()
-        self.cluster = MastersCluster(self.folder, members, count=2, servers=1, master_flags=(
-            "--replication=1", "--min-replicas=1"))
+        self.cluster = MastersCluster(
+            self.folder, self.start_etcd(), count=2, servers=1,
+            master_flags=("--replication=1", "--min-replicas=1"))
         secure(self.cluster, self.certs)
         self.cluster.start()
         self.cluster.command("append", "--create", PATH, stdin=b"one\n")

@@ -5,14 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void restart(struct world *w, int node, bool power)
-{
-    node_kill(w, node, power);
-    settle(w);
-    node_start(w, node);
-    settle(w);
-}
-
 /* Every server is started anew with this --repair-rate. */
 static void given_a_pace(struct world *w, uint64_t rate)
 {

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Leasehold__ReadReply *read_at(
-    struct world *w, int node, Leasehold__ReadMode mode, uint64_t offset)
+static const Leasehold__ReadReply *read_at(struct world *w, int node, uint64_t offset)
 {
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
 
-    q.mode = mode;
     q.version = 1;
     q.offset = offset;
     q.max_bytes = BATCH;
@@ -21,21 +19,13 @@ static const Leasehold__ReadReply *read_at(
 
 static int read_error(struct world *w, int node, uint64_t offset)
 {
-    return -(int)read_at(w, node, LEASEHOLD__READ_MODE__CLIENT, offset)->error;
+    return -(int)read_at(w, node, offset)->error;
 }
 
 static void rot(struct world *w, int node, uint64_t offset)
 {
     node_file(w, node, CHUNK)->cache[LH_LOG_START + offset] ^= 1;
     node_file(w, node, CHUNK)->durable[LH_LOG_START + offset] ^= 1;
-}
-
-static void restart(struct world *w, int node, bool power)
-{
-    node_kill(w, node, power);
-    settle(w);
-    node_start(w, node);
-    settle(w);
 }
 
 /* Every server's disk refuses changes, which the primary has met. */
@@ -117,7 +107,7 @@ STORY(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up)
         assert_int_equal(heard(w, i)->recorded.error, LH_ERR_IO);
         assert_true(heard(w, i)->recorded.kept);
         assert_int_equal(read_error(w, i, 0), LH_OK);
-        assert_true(read_at(w, i, LEASEHOLD__READ_MODE__CLIENT, 0)->sealed);
+        assert_true(read_at(w, i, 0)->sealed);
         struct conn *s = settler(w, i, 2, WRITER);
         settle(w);
         assert_true(settle_reply(s)->known && settle_reply(s)->last_sequence == 3);
@@ -493,58 +483,58 @@ static uint64_t given_a_copy_that_hangs(struct world *w, uint64_t done)
     return checksum;
 }
 
-STORY(a_removal_while_a_new_file_is_made_is_carried_out)
+static void a_removal_while_a_new_file_is_made_is_carried_out(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 0; done < 6; done++) {
-        struct world *v = world_create(done, done % 2 == 0);
-        (void)given_a_copy_that_hangs(v, done);
-        master_remove(v, A, 1);
-        settle(v);
-        v->nodes[A].disk_stalled = false;
-        settle(v);
-        assert_int_equal(heard(v, A)->removed.n, 1);
-        assert_int_equal(heard(v, A)->removed.error, LH_OK);
-        assert_null(node_file(v, A, CHUNK));
-        assert_null(node_file(v, A, CHUNK | LH_NEW_FILE));
-        world_destroy(v);
+        struct world *w = world_create(done, done % 2 == 0);
+        (void)given_a_copy_that_hangs(w, done);
+        master_remove(w, A, 1);
+        settle(w);
+        w->nodes[A].disk_stalled = false;
+        settle(w);
+        assert_int_equal(heard(w, A)->removed.n, 1);
+        assert_int_equal(heard(w, A)->removed.error, LH_OK);
+        assert_null(node_file(w, A, CHUNK));
+        assert_null(node_file(w, A, CHUNK | LH_NEW_FILE));
+        world_destroy(w);
     }
 }
 
-STORY(a_damaged_file_comes_back_whenever_its_copy_ends)
+static void a_damaged_file_comes_back_whenever_its_copy_ends(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 0; done < 9; done++) {
-        struct world *v = world_create(done, true);
-        (void)given_a_copy_that_hangs(v, done);
-        break_wire(v, v->nodes[A].session_wire);
-        pass(v, 60000);
-        heard_clear(v);
-        v->nodes[A].disk_stalled = false;
-        pass(v, 60000);
-        assert_true(node_status(v, A).lost);
-        assert_int_equal(read_error(v, A, 5 * BATCH), LH_OK);
+        struct world *w = world_create(done, true);
+        (void)given_a_copy_that_hangs(w, done);
+        break_wire(w, w->nodes[A].session_wire);
+        pass(w, 60000);
+        heard_clear(w);
+        w->nodes[A].disk_stalled = false;
+        pass(w, 60000);
+        assert_true(node_status(w, A).lost);
+        assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
         /* The master was told that it is being copied. */
-        assert_true(heard(v, A)->lost.n > 0 && heard(v, A)->lost.kept);
-        world_destroy(v);
+        assert_true(heard(w, A)->lost.n > 0 && heard(w, A)->lost.kept);
+        world_destroy(w);
     }
 }
 
 /* What is there stays for as long, and who drains the server must not take it for nothing. */
-STORY(a_registration_during_a_copy_tells_of_the_damaged_file)
+static void a_registration_during_a_copy_tells_of_the_damaged_file(void **state)
 {
-    (void)w;
+    (void)state;
     for (uint64_t done = 1; done < 7; done++) {
-        struct world *v = world_create(done, true);
-        (void)given_a_copy_that_hangs(v, done);
-        unsigned before = v->nodes[A].registrations;
-        break_wire(v, v->nodes[A].session_wire);
-        pass(v, 12000);
-        assert_true(v->nodes[A].registrations > before);
-        const Leasehold__Register *m = v->nodes[A].registered->register_;
+        struct world *w = world_create(done, true);
+        (void)given_a_copy_that_hangs(w, done);
+        unsigned before = w->nodes[A].registrations;
+        break_wire(w, w->nodes[A].session_wire);
+        pass(w, 12000);
+        assert_true(w->nodes[A].registrations > before);
+        const Leasehold__Register *m = w->nodes[A].registered->register_;
         assert_int_equal(m->n_replicas, 1);
         assert_true(m->replicas[0]->kept);
-        world_destroy(v);
+        world_destroy(w);
     }
 }
 

@@ -17,14 +17,6 @@ static struct lh_chunkserver_stats stats(struct world *w, int node)
     return s;
 }
 
-static void restart(struct world *w, int node)
-{
-    node_kill(w, node, false);
-    settle(w);
-    node_start(w, node);
-    settle(w);
-}
-
 /* A file with `batches` batches of 1000 bytes of two writers in turn; sealed or not. */
 static void given_a_log(struct world *w, int node, uint64_t chunk, unsigned batches, bool sealed)
 {
@@ -106,7 +98,7 @@ static void one_flipped_bit_in_a_sealed_log_is_found(void **state)
         assert_int_equal(stats(w, A).scrub_found, 1);
 
         /* For good. */
-        restart(w, A);
+        restart(w, A, false);
         assert_true(lost(w, A, 2));
         world_destroy(w);
     }
@@ -135,8 +127,8 @@ static void a_log_that_grows_is_read_as_far_as_it_is_committed(void **state)
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct world *w = world_create(seed, seed % 2 == 0);
         w->scrub_period = lh_seconds(10);
-        restart(w, A);
-        restart(w, B);
+        restart(w, A, false);
+        restart(w, B, false);
         master_create(w, AB);
         settle(w);
         master_grant(w, A, 1, AB, 2);
@@ -172,7 +164,7 @@ static void a_log_that_was_empty_when_the_pass_began_is_read_in_time(void **stat
     w->bounds.scrub_least_bytes = 100;
     master_create(w, AB);
     settle(w);
-    restart(w, B);
+    restart(w, B, false);
     master_grant(w, A, 1, AB, 2);
     settle(w);
     struct conn *c = appender(w, A, 1, WRITER, 1);
@@ -303,7 +295,7 @@ static void a_restart_goes_on_where_it_was(void **state)
         } else {
             pass_seconds(w, 30); /* it is kept every five minutes */
         }
-        restart(w, A);
+        restart(w, A, false);
         uint64_t resumed = stats(w, A).scrub_chunk;
         assert_int_equal(resumed, clean == 1 ? 6 : 5);
         flip(w, A, 1, 100);
@@ -326,7 +318,7 @@ static void a_pass_that_was_interrupted_counts_its_age(void **state)
     pass_seconds(w, HOUR_S / 2);
     node_input(w, A, (struct lh_input){.kind = LH_IN_STOP});
     settle(w);
-    restart(w, A);
+    restart(w, A, false);
     assert_int_equal(stats(w, A).scrub_chunk, 1);
     pass_seconds(w, HOUR_S / 2 - 100);
     assert_int_equal(stats(w, A).scrub_read, 0);

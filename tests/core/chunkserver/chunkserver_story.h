@@ -40,6 +40,15 @@ static inline struct heard *heard(struct world *w, int node)
     return &w->nodes[node].heard;
 }
 
+/* The process dies, or with `power` the machine, and is started again. */
+static inline void restart(struct world *w, int node, bool power)
+{
+    node_kill(w, node, power);
+    settle(w);
+    node_start(w, node);
+    settle(w);
+}
+
 /* A chunk at the members whose primary is A at version 1. */
 static inline void given_a_chunk(struct world *w, unsigned members)
 {

@@ -455,12 +455,7 @@ static void a_session_that_is_not_answered_while_it_shows_runs_out(void **state)
     assert_true(lock_left_ms(&s, lock) <= TERM_MS - BEAT_MS);
     assert_true(lock_left_ms(&s, lock) > 0);
     /* What is left of the showing goes with the stream. */
-    break_link(&w, s.link);
-    pass(&w);
-    expect_attach(&s, "m1:1");
-    say_greeting(&s, 3);
-    expect_beat(&s);
-    assert_true(expect_show(&s)->more);
+    shown_again_in_pieces(3);
     expect_quiet(&w);
     world_deinit(&w);
 }

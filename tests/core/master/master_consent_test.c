@@ -5,19 +5,6 @@
 static uint64_t chunk, version;
 static struct server *primary;
 
-static void recovered(void)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered told = LEASEHOLD__RECOVERED__INIT;
-
-    told.session = primary->session;
-    told.chunk = chunk;
-    told.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &told;
-    server_send(&w, primary, &request);
-}
-
 static void waiting_file(const char *path)
 {
     Leasehold__CreateRequest r = LEASEHOLD__CREATE_REQUEST__INIT;
@@ -30,7 +17,7 @@ static void waiting_file(const char *path)
     chunk = obey(&primary);
     assert_int_not_equal(chunk, 0);
     version = 1;
-    recovered();
+    server_recovered(&w, primary, chunk, version);
 }
 
 static uint64_t lost_of(const char *path, uint64_t failed_chunk)
@@ -75,7 +62,7 @@ static void let_go(void)
     assert_int_equal(obey(&primary), chunk);
     assert_ptr_not_equal(primary, old);
     version++;
-    recovered();
+    server_recovered(&w, primary, chunk, version);
 }
 
 static void a_primary_that_a_client_cannot_reach_is_asked_to_let_another(void **state)

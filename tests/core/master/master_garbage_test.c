@@ -439,32 +439,6 @@ static void an_older_replica_goes_by_the_version_that_was_reported(void **state)
     assert_int_equal(m->version, 1); /* what d gets meanwhile at 2 is not meant */
 }
 
-static void copied(struct server *s, uint64_t chunk, uint64_t version)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__ReplicaCopied r = LEASEHOLD__REPLICA_COPIED__INIT;
-
-    r.session = s->session;
-    r.chunk = chunk;
-    r.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
-    request.copied = &r;
-    server_send(&w, s, &request);
-}
-
-static void recovered(struct server *s, uint64_t chunk, uint64_t version)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered r = LEASEHOLD__RECOVERED__INIT;
-
-    r.session = s->session;
-    r.chunk = chunk;
-    r.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &r;
-    server_send(&w, s, &request);
-}
-
 /* A member is dropped, which leaves too few for anything to be deleted; it joins again, and there
  * are enough: but now its replica is one of them. */
 static void a_member_again_is_not_deleted(void **state)
@@ -486,13 +460,13 @@ static void a_member_again_is_not_deleted(void **state)
     }
     assert_non_null(r); /* what it has already is used */
     assert_int_equal(r->copy->chunk, chunk);
-    copied(other, chunk, r->copy->version);
+    server_copied(&w, other, chunk, r->copy->version);
     const Leasehold__Grant *grant = server_grant(&w, primary);
     assert_non_null(grant);
     assert_int_equal(grant->n_members, 3);
     uint64_t version = grant->version;
     server_confirm(&w, primary, chunk, version, LH_OK);
-    recovered(primary, chunk, version);
+    server_recovered(&w, primary, chunk, version);
     heartbeats(3 * A_LOOK_MS);
     assert_int_equal(garbage(false)->replicas_extra, 0);
     assert_null(told_to_remove(other));

@@ -239,19 +239,6 @@ static void copied(unsigned s, uint64_t chunk, uint64_t version, int error)
     server_send(&w, &servers[s], &request);
 }
 
-static void recovered(unsigned s, uint64_t chunk, uint64_t version)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered m = LEASEHOLD__RECOVERED__INIT;
-
-    m.session = servers[s].session;
-    m.chunk = chunk;
-    m.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &m;
-    server_send(&w, &servers[s], &request);
-}
-
 static void lost(unsigned s, uint64_t chunk)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
@@ -295,7 +282,7 @@ static void do_planned(void)
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_GRANT) {
         server_confirm(&w, &servers[s], chunk, version, LH_OK);
         if (below(2) == 0)
-            recovered(s, chunk, version);
+            server_recovered(&w, &servers[s], chunk, version);
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_COPY) {
         copied(s, chunk, version, below(4) == 0 ? LH_ERR_UNAVAILABLE : LH_OK);
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_FENCE) {
@@ -352,7 +339,7 @@ static void speak(unsigned s)
         copied(s, chunk, version, below(4) == 0 ? LH_ERR_CORRUPT : LH_OK);
         break;
     case 8:
-        recovered(s, chunk, version);
+        server_recovered(&w, &servers[s], chunk, version);
         break;
     case 9:
         if (below(4) == 0)

@@ -203,19 +203,6 @@ static bool granted_to(const Leasehold__Grant *grant, const struct server *s)
 
 /* ---- Servers that do as they are told. */
 
-static void say_recovered(struct server *s, const Leasehold__Grant *grant)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered recovered = LEASEHOLD__RECOVERED__INIT;
-
-    recovered.session = s->session;
-    recovered.chunk = grant->chunk;
-    recovered.version = grant->version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &recovered;
-    server_send(&w, s, &request);
-}
-
 static void say_copied(struct server *s, const Leasehold__CopyReplica *copy)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
@@ -265,7 +252,7 @@ static bool obey(struct server *s)
         server_created(&w, s, r->create->chunk, LH_OK);
     } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_GRANT)) != NULL) {
         server_confirm(&w, s, r->grant->chunk, r->grant->version, LH_OK);
-        say_recovered(s, r->grant);
+        server_recovered(&w, s, r->grant->chunk, r->grant->version);
     } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_RECALL)) != NULL) {
         server_release(&w, s, r->recall->chunk, r->recall->version);
     } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL)) != NULL) {

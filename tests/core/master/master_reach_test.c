@@ -269,31 +269,16 @@ static void a_join_that_fails_rests(void **state)
         while ((call = world_called(&w, "b:7401")) != 0)
             world_identify(&w, call, "b", 1);
         while ((r = next(primary, LEASEHOLD__SESSION_REPLY__BODY_GRANT)) != NULL) {
-            Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-            Leasehold__Recovered recovered = LEASEHOLD__RECOVERED__INIT;
             version = r->grant->version;
             server_confirm(&w, primary, chunk, version, LH_OK);
             if (r->grant->n_members == 3) {
                 server_member_failed(&w, primary, chunk, version, member->id);
                 continue;
             }
-            recovered.session = primary->session;
-            recovered.chunk = chunk;
-            recovered.version = version;
-            request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-            request.recovered = &recovered;
-            server_send(&w, primary, &request);
+            server_recovered(&w, primary, chunk, version);
         }
-        while ((r = next(member, LEASEHOLD__SESSION_REPLY__BODY_COPY)) != NULL) {
-            Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-            Leasehold__ReplicaCopied copied = LEASEHOLD__REPLICA_COPIED__INIT;
-            copied.session = member->session;
-            copied.chunk = chunk;
-            copied.version = r->copy->version;
-            request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
-            request.copied = &copied;
-            server_send(&w, member, &request);
-        }
+        while ((r = next(member, LEASEHOLD__SESSION_REPLY__BODY_COPY)) != NULL)
+            server_copied(&w, member, chunk, r->copy->version);
     }
     /* Two versions each time: 1, 2, 4 ... 64 s between them. */
     assert_in_range(version, 10, 24);

@@ -309,15 +309,7 @@ static void copied(const struct order *o, int error)
 
 static void recovered(uint64_t chunk, uint64_t version)
 {
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered m = LEASEHOLD__RECOVERED__INIT;
-
-    m.session = grants[chunk].server->session;
-    m.chunk = chunk;
-    m.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &m;
-    server_send(&w, grants[chunk].server, &request);
+    server_recovered(&w, grants[chunk].server, chunk, version);
     serve();
 }
 

@@ -522,19 +522,6 @@ static void a_store_that_fills_up_means_waiting(void **state)
     assert_int_equal(grant->chunk, chunk);
 }
 
-static void recovered(uint64_t version)
-{
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered m = LEASEHOLD__RECOVERED__INIT;
-
-    m.session = primary->session;
-    m.chunk = chunk;
-    m.version = version;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    request.recovered = &m;
-    server_send(&w, primary, &request);
-}
-
 /* It does not know yet what was committed, and its log is one like any other. */
 static void a_primary_that_recovers_is_a_log_like_others(void **state)
 {
@@ -572,7 +559,7 @@ static void a_primary_with_too_few_members_is_no_use_either(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
-    recovered(2);
+    server_recovered(&w, primary, chunk, 2);
     server_member_failed(&w, primary, chunk, 2, second->id);
     world_drop_lines(&w);
     open_tail(2, 5000); /* it took no appends */
@@ -597,7 +584,7 @@ static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
-    recovered(2);
+    server_recovered(&w, primary, chunk, 2);
     server_member_failed(&w, primary, chunk, 2, second->id);
     assert_ptr_equal(granted(&grant), primary); /* nobody wants it: where its members are today */
     assert_false(anybody_fenced());
@@ -1259,7 +1246,7 @@ static void after_the_intent_the_lease_is_neither_extended_nor_continued_nor_ren
     assert_false(extended);
     server_member_failed(&w, primary, chunk, 1, third->id);
     server_confirm(&w, primary, chunk, 2, LH_OK);
-    recovered(2);
+    server_recovered(&w, primary, chunk, 2);
     assert_null(granted(&grant));
     Leasehold__ChunkVersion held = LEASEHOLD__CHUNK_VERSION__INIT;
     held.chunk = chunk;
@@ -1356,7 +1343,7 @@ static void a_file_in_the_trash_gets_no_next_chunk(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
-    recovered(2);
+    server_recovered(&w, primary, chunk, 2);
     r.path = "/f";
     world_call(&w, LH_METHOD_REMOVE, &r);
     world_drop_lines(&w);

@@ -728,6 +728,32 @@ void server_release(struct world *w, struct server *s, uint64_t chunk, uint64_t 
     server_send(w, s, &request);
 }
 
+void server_recovered(struct world *w, struct server *s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered recovered = LEASEHOLD__RECOVERED__INIT;
+
+    recovered.session = s->session;
+    recovered.chunk = chunk;
+    recovered.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    request.recovered = &recovered;
+    server_send(w, s, &request);
+}
+
+void server_copied(struct world *w, struct server *s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCopied copied = LEASEHOLD__REPLICA_COPIED__INIT;
+
+    copied.session = s->session;
+    copied.chunk = chunk;
+    copied.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
+    request.copied = &copied;
+    server_send(w, s, &request);
+}
+
 void server_seal(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length)
 {

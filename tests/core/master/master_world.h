@@ -146,6 +146,10 @@ void server_send(struct world *w, struct server *s, Leasehold__SessionRequest *r
 void server_created(struct world *w, struct server *s, uint64_t chunk, int error);
 void server_confirm(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error);
 void server_release(struct world *w, struct server *s, uint64_t chunk, uint64_t version);
+/* Every member has confirmed that it equals the primary at this version (REC-2). */
+void server_recovered(struct world *w, struct server *s, uint64_t chunk, uint64_t version);
+/* A copy of an open chunk is complete (REC-4). */
+void server_copied(struct world *w, struct server *s, uint64_t chunk, uint64_t version);
 void server_seal(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
 void server_member_failed(
@@ -153,9 +157,9 @@ void server_member_failed(
 /* Likewise, saying whether clients wait there. */
 void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
     const char *member, bool appends_wait);
-/* The answer to a Fence; `error` not LH_OK: without a log. */
 /* Fills the session in. */
 void server_tell_fenced(struct world *w, struct server *s, Leasehold__Fenced *fenced);
+/* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool unverified);
 /* REC-2a, FAIL-3: of those that have answered nobody is known to have all that was acknowledged. */
