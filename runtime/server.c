@@ -261,6 +261,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->unsent_max = options->reply_memory;
     loop->peer_calls_max = (unsigned)or_half(options->max_peer_calls, options->max_calls);
     loop->peer_unsent_max = or_half(options->peer_reply_memory, options->reply_memory);
+    loop->keepalive_timeout = options->ping_timeout;
     loop->handshake_timeout = options->handshake_timeout;
     loop->idle_timeout = options->idle_timeout;
     loop->request_timeout = options->request_timeout;

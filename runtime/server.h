@@ -57,7 +57,7 @@ struct lh_server_options {
     uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
     uint64_t max_peer_connections, max_peer_rate, max_peer_calls, peer_reply_memory,
         max_peer_calls_rate; /* of a peer */
-    struct lh_duration handshake_timeout, idle_timeout, request_timeout, deaf_after;
+    struct lh_duration ping_timeout, handshake_timeout, idle_timeout, request_timeout, deaf_after;
     int log_level, log_format;
     struct lh_tls_options tls;
     bool insecure;            /* nothing is said of its absence */
@@ -110,6 +110,9 @@ extern const char *const lh_server_log_formats[];
     {LH_FLAG("peer-reply-memory", SIZE, &(o).peer_reply_memory, "0"),                             \
         .help = "bytes of replies that one address has not taken, beyond which its calls are "    \
                 "refused; 0: half of --reply-memory"},                                            \
+    {LH_FLAG("ping-timeout", DURATION, &(o).ping_timeout, "2s"), .min = 100000000,               \
+        .help = "give a connection up whose other end has not answered a ping for so long; each "  \
+                "is pinged after 2 s of silence"},                                                \
     {LH_FLAG("handshake-timeout", DURATION, &(o).handshake_timeout, "20s"), .min = 100000000,     \
         .help = "close a connection that speaks no HTTP/2, or has not ended its TLS handshake, "  \
                 "so long after it began"},                                                        \

@@ -33,8 +33,8 @@ PATIENCE_S = float(os.environ.get("LEASEHOLD_PATIENCE_SECONDS", 120))
 CALM = {
     "session_term": "60s",
     "chunk_term": "60s",
-    "master_flags": ("--suspect-after=60s", "--create-timeout=60s"),
-    "server_flags": ("--member-timeout=60s",),
+    "master_flags": ("--suspect-after=60s", "--create-timeout=60s", "--ping-timeout=60s"),
+    "server_flags": ("--member-timeout=60s", "--ping-timeout=60s"),
 }
 
 LOG_START = 8192  # where a chunk's log begins in its file (docs/formats.md)
