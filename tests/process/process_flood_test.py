@@ -15,7 +15,9 @@ import time
 import grpc
 
 import process_cluster
-from process_attacker import Attacker, send_headers_without_end
+from process_attacker import (
+    ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, Attacker, frame, send_headers_without_end)
 from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, wait_for
 from process_wire import Channel, load_schema
 
@@ -58,15 +60,16 @@ class Flood:
         self.process.stdout.close()
 
 
-class Nameless:
-    """Connections from FLOODER that begin calls without a path, of 11 bytes each: gRPC refuses them
-    by itself, and tells the server of none."""
+class Frames:
+    """Connections from FLOODER that send frames as fast as they are taken: the one that `make`
+    returns for each odd number in turn. What the server answers is not read."""
 
-    FRAMES = 2000
+    AT_ONCE = 2000
 
-    def __init__(self, node, connections=2):
+    def __init__(self, node, make, connections=2):
+        self.make = make
         self.over = threading.Event()
-        self.begun = 0
+        self.sent = 0
         host, port = node.address.rsplit(":", 1)
         self.sockets = [socket.create_connection((host, int(port)), source_address=(FLOODER, 0))
                         for _ in range(connections)]
@@ -76,8 +79,8 @@ class Nameless:
 
     def send(self, connection):
         connection.settimeout(0.2)
-        data = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-        stream = 1
+        data = PREFACE + frame(SETTINGS, 0, 0)
+        number = 1
         with contextlib.suppress(OSError):
             while not self.over.is_set():
                 while data:
@@ -85,11 +88,9 @@ class Nameless:
                         data = data[connection.send(data):]
                     if self.over.is_set():
                         return
-                # END_STREAM and END_HEADERS; :method GET, :scheme http
-                data = b"".join(b"\0\0\2\1\5" + (stream + 2 * i).to_bytes(4, "big") + b"\x82\x86"
-                                for i in range(self.FRAMES))
-                stream += 2 * self.FRAMES
-                self.begun += self.FRAMES
+                data = b"".join(self.make(number + 2 * i) for i in range(self.AT_ONCE))
+                number += 2 * self.AT_ONCE
+                self.sent += self.AT_ONCE
 
     def finish(self):
         self.over.set()
@@ -97,6 +98,25 @@ class Nameless:
             thread.join()
         for connection in self.sockets:
             connection.close()
+
+
+def nameless(number):
+    """Begins a call without a path, of 11 bytes: gRPC refuses it by itself, and tells the server of
+    none. :method GET, :scheme http."""
+    return frame(HEADERS, END_STREAM | END_HEADERS, number, b"\x82\x86")
+
+
+# Frames that belong to no call. Each costs the server some work, and some an answer.
+CONTROL = {
+    "ping": lambda _: frame(PING, 0, 0, bytes(8)),
+    "an answer to none": lambda _: frame(PING, ACK, 0, bytes(8)),
+    "settings": lambda _: frame(SETTINGS, 0, 0),
+    "a window's byte": lambda _: frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"),
+    "priority": lambda n: frame(PRIORITY, 0, n & 0x7fffffff, b"\0\0\0\3\1"),
+    "a reset of no call": lambda n: frame(RST_STREAM, 0, n & 0x7fffffff, b"\0\0\0\x08"),
+    "no bytes": lambda n: frame(DATA, 0, n & 0x7fffffff),
+    "no known kind": lambda _: frame(0x42, 0, 0, b"x"),
+}
 
 
 class Flooded(ClusterTest):
@@ -154,13 +174,27 @@ class FloodTest(Flooded):
         self.start()
         for node in self.both:
             before = resident_mib(node)
-            flood = Nameless(node)
+            flood = Frames(node, nameless)
             self.addCleanup(flood.finish)
             self.await_figure(node, "leasehold_peer_connections_paced_total")
             self.await_progress(500)
             self.cluster.command("ls", "/")
             flood.finish()
-            self.assertLess(resident_mib(node), before + 300, f"after {flood.begun}")
+            self.assertLess(resident_mib(node), before + 300, f"after {flood.sent}")
+        self.assert_well()
+
+    def test_frames_that_belong_to_no_call(self):
+        self.start()
+        for node in self.both:
+            before = resident_mib(node)
+            for what, make in CONTROL.items():
+                with self.subTest(node=node.name, frames=what):
+                    flood = Frames(node, make)
+                    self.addCleanup(flood.finish)
+                    self.await_progress(200)
+                    flood.finish()
+                    self.assertGreaterEqual(flood.sent, Frames.AT_ONCE)
+                    self.assertLess(resident_mib(node), before + 100, f"after {flood.sent}")
         self.assert_well()
 
     def test_connections_of_one_address(self):
