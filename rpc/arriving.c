@@ -8,8 +8,10 @@
 
 #define SECOND_NS LH_CONNECTIONS_SECOND_NS
 #define table     lh_connections_table
-/* A connection that begins more calls than that in a second is read a little at a time: gRPC would
- * take up to 4 MiB, with some hundred thousand of them, before anybody has looked. */
+/* gRPC would read up to 4 MiB, in which several hundred thousand calls can begin, before anybody
+ * has looked: seconds in which it does nothing else. So what is read ends soon after the frame
+ * whose header was seen last, and sooner where more calls than that begin in a second. */
+#define AHEAD_BYTES (UINT32_C(64) << 10)
 #define CROWD       1000u
 #define CROWD_BYTES (UINT32_C(16) << 10)
 
@@ -91,8 +93,8 @@ size_t lh_connections_may_receive(int fd)
             lh_connections_set_paced(c, !may);
             table.figures.paced += c->paced;
         }
-        if (c->crowded)
-            most = CROWD_BYTES;
+        if (!c->frames.opaque)
+            most = c->crowded ? CROWD_BYTES : c->frames.body_left + AHEAD_BYTES;
     }
     pthread_mutex_unlock(&table.lock);
     return may ? most : 0;

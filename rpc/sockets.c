@@ -46,24 +46,28 @@ int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict
     return lh_connections_accept(real, listener, address, size, flags);
 }
 
-/* At most so many bytes, to where the message's first part is. */
+/* More parts than gRPC has; what does not fit into the first ones is read the next time. */
+#define PARTS_MAX 8u
+
+/* At most so many bytes. */
 static ssize_t receive_some(ssize_t (*real)(int, struct msghdr *, int), int fd,
     struct msghdr *message, int flags, size_t most)
 {
-    struct iovec *parts = message->msg_iov, first;
-    size_t count = message->msg_iovlen;
+    struct iovec *parts = message->msg_iov, first[PARTS_MAX];
+    size_t count = message->msg_iovlen, n = 0;
 
-    if (count == 0)
-        return real(fd, message, flags);
-    first = parts[0];
-    if (first.iov_len > most)
-        first.iov_len = most;
-    message->msg_iov = &first;
-    message->msg_iovlen = 1;
-    ssize_t n = real(fd, message, flags);
+    for (; n < count && n < PARTS_MAX && most > 0; n++) {
+        first[n] = parts[n];
+        if (first[n].iov_len > most)
+            first[n].iov_len = most;
+        most -= first[n].iov_len;
+    }
+    message->msg_iov = first;
+    message->msg_iovlen = n;
+    ssize_t received = real(fd, message, flags);
     message->msg_iov = parts;
     message->msg_iovlen = count;
-    return n;
+    return received;
 }
 
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
