@@ -2,13 +2,17 @@
  * again and notes how long its longest call took, from the first try until it was carried out,
  * through the public C API alone.
  *
- *   calls_bench --master HOST:PORT,... --mode append|create|open|first --path PATH [--clients N]
- *               [--pause MS]
+ *   calls_bench --master HOST:PORT,... --mode append|create|open|first|list|put|lock|cached
+ *               --path PATH [--clients N] [--pause MS]
  *
  *   append   a record of 100 bytes to PATH, which exists, synchronously
  *   create   a file, PATH-CLIENT-NUMBER
  *   open     an appender of PATH, and its first record
  *   first    both: a file, and its first record
+ *   list     the names that begin with PATH
+ *   put      a value, PATH-CLIENT
+ *   lock     acquires PATH-CLIENT in a session, and releases it
+ *   cached   a value, PATH-CLIENT, and a read of it by a session that caches it
  *
  * Commands on the standard input, a line each:
  *   begin   forget what was, measure from now on
@@ -16,6 +20,7 @@
  *           calls that were carried out, calls that failed (they were tried again), seconds
  * The end of the input ends it. */
 #include "client/library/leasehold.h"
+#include "client/library/leasehold_leases.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -45,6 +50,8 @@ struct client {
     const struct options *options;
     struct lh_cluster *cluster;
     struct lh_appender *appender; /* of `append`; NULL: it is to be opened */
+    struct lh_session *session;   /* of `lock` and `cached`; likewise */
+    char name[PATH_BYTES];        /* PATH-CLIENT */
     pthread_t thread;
     unsigned number;
     uint64_t files;
@@ -115,6 +122,53 @@ static int one_first(struct client *c, char path[PATH_BYTES])
     return error == LH_OK ? open_and_append(c, path) : error;
 }
 
+static int one_list(struct client *c, char path[PATH_BYTES])
+{
+    struct lh_file_list list;
+
+    (void)path;
+    int error = lh_list(c->cluster, c->options->path, NULL, 100, TIMEOUT_MS, &list);
+    if (error == LH_OK)
+        lh_file_list_deinit(&list);
+    return error;
+}
+
+static int one_put(struct client *c, char path[PATH_BYTES])
+{
+    (void)path;
+    return lh_put(c->cluster, c->name, record, sizeof record, NULL, TIMEOUT_MS, NULL);
+}
+
+static int need_session(struct client *c)
+{
+    return c->session != NULL ? LH_OK : lh_session_open(c->cluster, NULL, TIMEOUT_MS, &c->session);
+}
+
+static int one_lock(struct client *c, char path[PATH_BYTES])
+{
+    struct lh_lock lock;
+
+    (void)path;
+    int error = need_session(c);
+    if (error == LH_OK)
+        error = lh_acquire(c->session, c->name, NULL, TIMEOUT_MS, &lock);
+    return error == LH_OK ? lh_release(&lock) : error;
+}
+
+static int one_cached(struct client *c, char path[PATH_BYTES])
+{
+    const struct lh_value *value;
+    int error = need_session(c);
+
+    if (error == LH_OK)
+        error = one_put(c, path);
+    if (error == LH_OK)
+        error = lh_get(c->session, c->name, TIMEOUT_MS, &value);
+    if (error == LH_OK)
+        lh_value_free(value);
+    return error;
+}
+
 /* ---- Clients. */
 
 /* Until it is carried out. */
@@ -154,6 +208,7 @@ static void *run(void *arg)
     }
     if (c->appender != NULL)
         (void)lh_appender_close(c->appender, TIMEOUT_MS);
+    lh_session_close(c->session, 0);
     return NULL;
 }
 
@@ -198,7 +253,8 @@ static bool parse(int argc, char **argv, struct options *o)
         const char *name;
         int (*call)(struct client *c, char path[PATH_BYTES]);
     } modes[] = {
-        {"append", one_append}, {"create", one_create}, {"open", one_open}, {"first", one_first}};
+        {"append", one_append}, {"create", one_create}, {"open", one_open}, {"first", one_first},
+        {"list", one_list}, {"put", one_put}, {"lock", one_lock}, {"cached", one_cached}};
 
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];
@@ -229,8 +285,9 @@ int main(int argc, char **argv)
     double began = now_s();
 
     if (!parse(argc, argv, &o)) {
-        fputs("usage: calls_bench --master HOST:PORT,... --mode append|create|open|first "
-              "--path PATH [--clients N] [--pause MS]\n",
+        fputs("usage: calls_bench --master HOST:PORT,... --mode "
+              "append|create|open|first|list|put|lock|cached --path PATH [--clients N] "
+              "[--pause MS]\n",
             stderr);
         return 64;
     }
@@ -241,6 +298,7 @@ int main(int argc, char **argv)
     struct client *clients = calloc(o.clients, sizeof *clients);
     for (unsigned i = 0; i < o.clients; i++) {
         clients[i] = (struct client){.options = &o, .cluster = cluster, .number = i};
+        (void)snprintf(clients[i].name, sizeof clients[i].name, "%s-%u", o.path, i);
         pthread_mutex_init(&clients[i].lock, NULL);
         pthread_create(&clients[i].thread, NULL, run, &clients[i]);
     }

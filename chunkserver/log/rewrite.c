@@ -96,7 +96,8 @@ static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     w->header = r->header;
     w->header.generation += 2;
     w->header.committed = lh_cs_replica_known_committed(r);
-    w->header.truncated = lh_cs_replica_truncated(r);
+    if (!LH_PLANTED("rewritten-log-not-truncated"))
+        w->header.truncated = lh_cs_replica_truncated(r);
     if (!whole) {
         LH_MARK("rewriting-finds-less");
         memset(w->header.equal_boot, 0, LH_BOOT_ID_BYTES);

@@ -1,5 +1,6 @@
 /* Calls of etcd. A request is sent to one member, and, byte for byte the same, to another one when
- * the first does not answer in time or fails. Whoever answers first has answered. */
+ * the first does not answer in time or fails. Whoever answers first has answered. What a reign
+ * hangs on is sent again and again (HA-5): etcd loses what was on its way to a leader that died. */
 #include "master/reigns/internal.h"
 
 #include <stdlib.h>
@@ -51,12 +52,44 @@ static bool is_asked(const struct lh_r_call *call, uint32_t member)
     return false;
 }
 
-static void attempt(struct lh_reigns *r, struct lh_r_call *call)
+static void forget(struct lh_r_call *call, size_t attempt)
 {
+    call->attempt_count--;
+    memmove(&call->attempts[attempt], &call->attempts[attempt + 1],
+        (call->attempt_count - attempt) * sizeof call->attempts[0]);
+}
+
+static bool is_sent_again(enum lh_r_purpose purpose)
+{
+    return purpose == LH_R_WRITE || purpose == LH_R_ASK;
+}
+
+/* The last copy that a member has makes room for another one, and the first one stays: however slow
+ * etcd is, that one is answered. */
+static void withdraw_last(struct lh_reigns *r, struct lh_r_call *call, uint32_t member)
+{
+    size_t copies = 0;
+
+    for (size_t i = 0; i < call->attempt_count; i++) {
+        if (call->attempts[i].member != member || ++copies < LH_R_COPIES)
+            continue;
+        lh_fx_close(r->fx, call->attempts[i].link, LH_OK, NULL);
+        forget(call, i);
+        return;
+    }
+}
+
+static void attempt(struct lh_reigns *r, enum lh_r_purpose purpose)
+{
+    struct lh_r_call *call = &r->calls[purpose];
     const struct lh_method_info *info = lh_method_info(call->method);
     uint32_t count = r->config.member_count, member = call->tried % count;
 
-    while (is_asked(call, member))
+    if (is_sent_again(purpose)) {
+        withdraw_last(r, call, member);
+        call->tried = member + 1;
+    }
+    while (!is_sent_again(purpose) && is_asked(call, member))
         member = (member + 1) % count;
     uint64_t link = r->next_link++;
     call->attempts[call->attempt_count++] = (struct lh_r_attempt){link, member};
@@ -87,6 +120,18 @@ static bool may_call(struct lh_reigns *r, int purpose)
     return false;
 }
 
+/* When a further copy is sent, unless there is an answer. */
+static struct lh_instant next_attempt(const struct lh_reigns *r, enum lh_r_purpose purpose)
+{
+    const struct lh_r_call *call = &r->calls[purpose];
+
+    if (is_sent_again(purpose) && !LH_PLANTED("lost-copies-waited-for"))
+        return lh_instant_add(r->now, r->config.again_after);
+    bool more = !lh_method_info(call->method)->request_stream &&
+                call->attempt_count < r->config.member_count && call->address == NULL;
+    return more ? lh_instant_add(r->now, r->config.late_after) : LH_INSTANT_NEVER;
+}
+
 void lh_r_calls_step(struct lh_reigns *r)
 {
     for (int i = 0; i < LH_R_PURPOSES; i++) {
@@ -99,10 +144,8 @@ void lh_r_calls_step(struct lh_reigns *r)
         if (call->tried_again)
             r->counts.retries++;
         call->tried_again = true;
-        attempt(r, call);
-        bool more = !lh_method_info(call->method)->request_stream &&
-                    call->attempt_count < r->config.member_count && call->address == NULL;
-        call->again_at = more ? lh_instant_add(r->now, r->config.late_after) : LH_INSTANT_NEVER;
+        attempt(r, (enum lh_r_purpose)i);
+        call->again_at = next_attempt(r, (enum lh_r_purpose)i);
     }
 }
 
@@ -128,11 +171,6 @@ static struct lh_r_call *call_of(struct lh_reigns *r, uint64_t link, size_t *att
     return NULL;
 }
 
-static void forget(struct lh_r_call *call, size_t attempt)
-{
-    call->attempts[attempt] = call->attempts[--call->attempt_count];
-}
-
 void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
 {
     size_t at;
@@ -153,6 +191,9 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
     switch (purpose) {
     case LH_R_READ:
         lh_r_read_reply(r, in->message);
+        break;
+    case LH_R_ASK:
+        lh_r_asked_reply(r, in->message);
         break;
     case LH_R_WATCH:
         lh_r_watch_reply(r, in->message);

@@ -112,8 +112,8 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
 
 /* ---- Loading. */
 
-static void ask_range(struct lh_reigns *r, const struct lh_r_bytes *from,
-    const struct lh_r_bytes *end, int64_t revision)
+static void ask_range(struct lh_reigns *r, enum lh_r_purpose purpose,
+    const struct lh_r_bytes *from, const struct lh_r_bytes *end, int64_t revision)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
 
@@ -123,23 +123,33 @@ static void ask_range(struct lh_reigns *r, const struct lh_r_bytes *from,
         request.limit = r->config.page_keys;
     }
     request.revision = revision;
-    lh_r_call_begin(r, LH_R_READ, LH_METHOD_ETCD_RANGE, &request.base);
+    lh_r_call_begin(r, purpose, LH_METHOD_ETCD_RANGE, &request.base);
+}
+
+static void ask_head(struct lh_reigns *r, enum lh_r_purpose purpose)
+{
+    struct lh_r_bytes key = lh_r_key(r, LH_R_HEAD);
+
+    ask_range(r, purpose, &key, NULL, 0);
+    free(key.data);
 }
 
 void lh_r_learn(struct lh_reigns *r)
 {
-    struct lh_r_bytes key = lh_r_key(r, LH_R_HEAD);
+    ask_head(r, LH_R_READ);
+}
 
-    ask_range(r, &key, NULL, 0);
-    free(key.data);
+void lh_r_ask(struct lh_reigns *r)
+{
+    ask_head(r, LH_R_ASK);
 }
 
 static void ask_page(struct lh_reigns *r)
 {
     struct lh_r_bytes end = lh_r_key(r, r->copy.in_map ? LH_R_MAP_END : LH_R_END);
 
-    ask_range(
-        r, &r->copy.from, &end, LH_PLANTED("pages-of-different-revisions") ? 0 : r->copy.revision);
+    ask_range(r, LH_R_READ, &r->copy.from, &end,
+        LH_PLANTED("pages-of-different-revisions") ? 0 : r->copy.revision);
     free(end.data);
 }
 
@@ -288,8 +298,11 @@ void lh_r_read_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *rep
         learned(r, reply);
     else if (r->phase == LH_REIGN_LOADING)
         page(r, reply);
-    else if (r->phase == LH_REIGN_STANDBY)
-        lh_r_head_is(r, reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0);
+}
+
+void lh_r_asked_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
+{
+    lh_r_head_is(r, reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0);
 }
 
 void lh_r_read_failed(struct lh_reigns *r, const char *text)
@@ -400,7 +413,7 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
     c->revision = e->revision;
     if (!lh_r_agrees(r)) /* seen to act, not only to have acted once */
         return false;
-    r->claims_lost = 0;
+    r->claims_lost = r->late_answers = 0;
     r->claim_at = (struct lh_instant){0}; /* the claim was lost over another head */
     if (named > 0 && before == 0 && same_reign) {
         struct lh_change *changes;

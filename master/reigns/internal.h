@@ -99,6 +99,16 @@ struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
 /* The head as it is to be written next. */
 LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
 
+/* ---- candidate.c: STANDBY */
+
+/* A claim was lost: the next one comes later. */
+void lh_r_candidate_later(struct lh_reigns *r);
+/* What etcd says when it is asked before a claim. 0: there is no head. */
+void lh_r_head_is(struct lh_reigns *r, int64_t revision);
+/* Asks etcd, or claims, if it is time. */
+void lh_r_candidate_step(struct lh_reigns *r);
+struct lh_instant lh_r_candidate_deadline(const struct lh_reigns *r);
+
 /* ---- large.c */
 
 /* Is it more than one transaction takes? */
@@ -218,7 +228,7 @@ struct lh_reigns {
     struct lh_instant watch_at;     /* STANDBY: the next watch begins then */
     struct lh_instant claim_at;     /* STANDBY: not before this, whatever the head says */
     struct lh_instant asked_at;     /* STANDBY: etcd was asked for the head, before a claim */
-    uint32_t late_answers;          /* to that, in a row */
+    uint32_t late_answers;          /* to that, since the head was learned of */
     uint32_t claims_lost;           /* in a row, with the same head in the copy */
     uint64_t top_reign, top_number; /* the newest head that was ever seen */
 
@@ -270,8 +280,6 @@ void lh_r_new_copy(struct lh_reigns *r);
 void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait);
 /* The copy is whole. */
 void lh_r_follows(struct lh_reigns *r);
-/* STANDBY: what etcd says when it is asked before a claim. 0: there is no head. */
-void lh_r_head_is(struct lh_reigns *r, int64_t revision);
 void lh_r_begin_acting(struct lh_reigns *r);
 /* The reign is over: another one has begun, or the store is not what it was. */
 void lh_r_deposed(struct lh_reigns *r, const char *why);
@@ -283,4 +291,3 @@ void lh_r_anew(struct lh_reigns *r, const char *why);
 bool lh_r_agrees(struct lh_reigns *r);
 /* Nothing can be done here. */
 void lh_r_stop_with(struct lh_reigns *r, int error);
-void lh_r_candidate_later(struct lh_reigns *r);

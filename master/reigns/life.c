@@ -24,6 +24,8 @@ void lh_reign_config_fill(struct lh_reign_config *config)
         config->quota_bytes = UINT64_C(2) << 30;
     if (config->late_after.ns == 0)
         config->late_after = lh_nanoseconds(config->reign_term.ns / 4);
+    if (config->again_after.ns == 0)
+        config->again_after = lh_nanoseconds(config->reign_term.ns / 8);
     lh_master_config_fill(&config->master);
 }
 

@@ -13,6 +13,7 @@ void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase)
 {
     r->phase = phase;
     r->since = r->now;
+    lh_r_call_end(r, LH_R_ASK);
 }
 
 static void drop_master(struct lh_reigns *r)
@@ -128,29 +129,6 @@ bool lh_r_agrees(struct lh_reigns *r)
         lh_duration_ms(r->config.master.session_term), lh_duration_ms(r->config.master.chunk_term));
     lh_r_stop_with(r, LH_ERR_INVALID_ARGUMENT);
     return false;
-}
-
-void lh_r_candidate_later(struct lh_reigns *r)
-{
-    r->claim_at = lh_instant_add(r->now, lh_nanoseconds(r->config.reign_term.ns / 2));
-}
-
-/* When this standby may try to begin a reign (HA-3). */
-static struct lh_instant candidate_at(const struct lh_reigns *r)
-{
-    const LeaseholdStored__Head *head = r->copy.said;
-    struct lh_instant at = r->copy.learned_at;
-
-    if (r->out_of_use != NULL && r->config.task == LH_REIGN_SERVE)
-        return LH_INSTANT_NEVER;
-    if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING) {
-        uint64_t term = head->reign_term_ns;
-        if (LH_PLANTED("candidate-too-early"))
-            term /= 4;
-        at = lh_term_grantor_end(at, lh_nanoseconds(term));
-    }
-    at = lh_instant_add(at, lh_nanoseconds(r->config.stagger.ns * lh_r_rank(r, head)));
-    return lh_instant_max(at, r->claim_at);
 }
 
 void lh_r_begin_acting(struct lh_reigns *r)
@@ -355,45 +333,6 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
     }
 }
 
-/* HA-3: that nothing was heard of the active master may be etcd's fault, and then it is as well off
- * as anybody. So etcd is asked first, and has to answer soon. */
-static void try_to_claim(struct lh_reigns *r)
-{
-    const LeaseholdStored__Head *head = r->copy.said;
-
-    if (head == NULL || head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING) {
-        lh_r_claim(r);
-        return;
-    }
-    r->asked_at = r->now;
-    lh_r_learn(r);
-}
-
-void lh_r_head_is(struct lh_reigns *r, int64_t revision)
-{
-    struct lh_instant due =
-        lh_instant_add(r->asked_at, lh_nanoseconds(r->config.reign_term.ns / 4));
-
-    if (revision != r->copy.head_revision) {
-        /* The watch will show it; if it does not, this copy is of another history. */
-        r->claims_lost++;
-        lh_r_candidate_later(r);
-        if (r->claims_lost > 1)
-            lh_r_anew(r, "the store's head is not the one that this copy has");
-        return;
-    }
-    if (lh_instant_before(due, r->now) && r->late_answers < r->config.late_answers_max) {
-        LH_MARK("candidate-was-cut-off-from-etcd");
-        r->late_answers++;
-        r->copy.learned_at = r->now;
-        return;
-    }
-    r->late_answers = 0;
-    /* Another head may have been shown since it was asked, which counts from then. */
-    if (lh_instant_reached(r->now, candidate_at(r)))
-        lh_r_claim(r);
-}
-
 static void go_on(struct lh_reigns *r)
 {
     switch (r->phase) {
@@ -407,8 +346,7 @@ static void go_on(struct lh_reigns *r)
     case LH_REIGN_STANDBY:
         if (!lh_r_call_is_open(r, LH_R_WATCH) && lh_instant_reached(r->now, r->watch_at))
             lh_r_watch(r);
-        if (!lh_r_call_is_open(r, LH_R_READ) && lh_instant_reached(r->now, candidate_at(r)))
-            try_to_claim(r);
+        lh_r_candidate_step(r);
         break;
     case LH_REIGN_ACTING:
         lh_r_gate_open(r);
@@ -460,7 +398,7 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
     case LH_REIGN_STANDBY:
         if (!lh_r_call_is_open(r, LH_R_WATCH))
             at = lh_instant_min(at, r->watch_at);
-        return lh_r_call_is_open(r, LH_R_READ) ? at : lh_instant_min(at, candidate_at(r));
+        return lh_instant_min(at, lh_r_candidate_deadline(r));
     case LH_REIGN_ACTING:
         at = lh_instant_min(at, lh_r_writer_deadline(r));
         /* Unconfirmed, the core's timers wait for an answer of etcd's. */

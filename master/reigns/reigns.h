@@ -10,20 +10,21 @@
  * etcd is called by links, as everything is (base/step.h): methods LH_METHOD_ETCD_*. Nothing of
  * etcd's leases, locks or elections is used.
  *
- *   reigns.c   one step; the reign's life: standby, candidate, acting, resigned, deposed
- *   life.c     settings, creation, end
- *   gate.c     inputs that wait until the reign is confirmed
- *   writer.c   one transaction at a time: commits together, unknown outcomes, resigning
- *   txn.c      what one transaction consists of, and its fence
- *   large.c    commits that one transaction cannot take
- *   follow.c   the copy: loading, watching
- *   overlay.c  loading what counts and is not in place
- *   keys.c     names and values in the store: the head, the map, pieces, masters' records
- *   prefix.c   whether others have keys there
- *   calls.c    calls of etcd: members, copies of a request, what waits to be sent again
- *   upkeep.c   etcd's history and size
- *   move.c     a store that is filled from another one, or whose content goes to another one
- *   records.c  which masters there are, and what every one of them answers */
+ *   reigns.c     one step; the reign's life: standby, candidate, acting, resigned, deposed
+ *   life.c       settings, creation, end
+ *   candidate.c  when a standby may try to begin a reign
+ *   gate.c       inputs that wait until the reign is confirmed
+ *   writer.c     one transaction at a time: commits together, unknown outcomes, resigning
+ *   txn.c        what one transaction consists of, and its fence
+ *   large.c      commits that one transaction cannot take
+ *   follow.c     the copy: loading, watching
+ *   overlay.c    loading what counts and is not in place
+ *   keys.c       names and values in the store: the head, the map, pieces, masters' records
+ *   prefix.c     whether others have keys there
+ *   calls.c      calls of etcd: members, copies of a request, what waits to be sent again
+ *   upkeep.c     etcd's history and size
+ *   move.c       a store that is filled from another one, or whose content goes to another one
+ *   records.c    which masters there are, and what every one of them answers */
 #pragma once
 
 #include "finder/finder.h"
@@ -49,7 +50,7 @@
 #define LH_REIGN_COUNTS(X)                                                                         \
     X(page_keys, 4000, 1, "pairs that are read at once while loading")                             \
     X(revisions_kept, 64, 1, "revisions that are remembered with their times, to compact")         \
-    X(late_answers_max, 4, 1, "late answers of etcd for which a candidate waits once more")        \
+    X(late_answers_max, 4, 1, "late answers of etcd for which a candidate waits anew")        \
     X(operations_max, 128, 3, "operations in one transaction")                                     \
     X(request_bytes_max, 1u << 20, 16u << 10, "bytes of one transaction")                          \
     X(pieces_max, 1u << 16, 16, "pieces that are taken for parts of a commit")                     \
@@ -90,8 +91,10 @@ struct lh_reign_config {
      * it is not taken. */
     const char *even_if_moved_to;
     uint64_t quota_bytes; /* of etcd's file, as etcd was told; 0: 2 GiB, which is its default */
-    struct lh_duration late_after; /* a transaction without an answer is sent to another member too;
-                                      0: a quarter of T_reign */
+    struct lh_duration late_after; /* what has no answer is asked of another member too; 0: a
+                                      quarter of T_reign */
+    struct lh_duration again_after; /* a transaction, or a candidate's question, without an answer
+                                       is sent again; 0: an eighth of T_reign */
 #define X(name, preset_ms, what) struct lh_duration name;
     LH_REIGN_TIMES(X)
 #undef X

@@ -12,6 +12,7 @@
 
 enum lh_r_purpose {
     LH_R_READ,         /* the head, a page */
+    LH_R_ASK,          /* whether the head is what a candidate knows (HA-3) */
     LH_R_WATCH,        /* what changes */
     LH_R_WRITE,        /* a transaction */
     LH_R_RECORD,       /* this master's record */
@@ -23,6 +24,9 @@ enum lh_r_purpose {
     LH_R_AUTHENTICATE, /* for a token */
     LH_R_PURPOSES
 };
+
+/* Of a request that is sent again and again a member has so many copies: the first, the last. */
+#define LH_R_COPIES 2
 
 /* A call of one member. */
 struct lh_r_attempt {
@@ -37,7 +41,7 @@ struct lh_r_call {
     struct lh_instant first_sent; /* a reading before the first copy was sent */
     struct lh_instant again_at;   /* a further attempt is due */
     char *address;                /* who is asked; NULL: etcd's members */
-    struct lh_r_attempt attempts[LH_ETCD_MEMBERS_MAX];
+    struct lh_r_attempt attempts[LH_R_COPIES * LH_ETCD_MEMBERS_MAX]; /* in the order of sending */
     size_t attempt_count;
     uint32_t tried;   /* of the members, the one that is asked next */
     bool tried_again; /* it was sent at least once */
@@ -159,6 +163,9 @@ struct lh_r_copy {
 };
 
 void lh_r_learn(struct lh_reigns *r);
+/* STANDBY: whether the head is still the copy's (HA-3). */
+void lh_r_ask(struct lh_reigns *r);
+void lh_r_asked_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 void lh_r_read_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 void lh_r_read_failed(struct lh_reigns *r, const char *text);
 void lh_r_watch(struct lh_reigns *r);

@@ -115,6 +115,11 @@ void lh_sim_etcd_observe(struct lh_sim_etcd *etcd, const struct lh_sim_etcd_obse
 /* No proposal and no linearizable read gets a majority while it is lost. */
 void lh_sim_etcd_lose_quorum(struct lh_sim_etcd *etcd, bool lost);
 
+/* It has no leader, and elects one: of the proposals and linearizable reads that wait or come
+ * meanwhile so many were handed to a leader that is none any more. They never take effect, and
+ * nobody says so before their time is over. The others wait for the new leader. */
+void lh_sim_etcd_elect(struct lh_sim_etcd *etcd, bool electing, uint32_t lost_per_million);
+
 /* Of so many transactions and compactions the caller is told "request timed out, possibly due to
  * previous leader failure" when they have taken effect. */
 void lh_sim_etcd_fail_after(struct lh_sim_etcd *etcd, uint32_t per_million);

@@ -19,6 +19,16 @@ void lh_sim_etcd_lose_quorum(struct lh_sim_etcd *e, bool lost)
     look_now(e);
 }
 
+void lh_sim_etcd_elect(struct lh_sim_etcd *e, bool electing, uint32_t lost_per_million)
+{
+    if (e->electing == electing)
+        return;
+    lh_sim_note(e->sim, electing ? "etcd elects a leader" : "etcd has a leader again");
+    e->electing = electing;
+    e->lost_in_election = lost_per_million;
+    look_now(e);
+}
+
 static void set_rate(struct lh_sim_etcd *e, uint32_t *rate, uint32_t per_million, const char *what)
 {
     if (*rate == per_million)
@@ -192,6 +202,7 @@ bool lh_sim_etcd_restore(struct lh_sim_etcd *e)
 void lh_sim_etcd_mend(struct lh_sim_etcd *e)
 {
     lh_sim_etcd_lose_quorum(e, false);
+    lh_sim_etcd_elect(e, false, 0);
     lh_sim_etcd_fail_after(e, 0);
     lh_sim_etcd_fail_before(e, 0);
     lh_sim_etcd_apply_late(e, 0, lh_nanoseconds(0));

@@ -31,6 +31,8 @@ struct request {
     uint64_t ready_at, deadline; /* true ns */
     size_t index;                /* DONE: of the log */
     bool late;                   /* it takes effect whatever its caller is told */
+    bool elects; /* an election met it while it waited, and decided ... */
+    bool lost;   /* ... whether it ever takes effect */
     bool handed_on;              /* so it does, and its member is gone: any majority does it */
     const struct lh_etcd_refusal *after; /* told in place of the answer when it has taken effect */
     const struct lh_etcd_refusal *refusal; /* ANSWERED: why; NULL: `answer` */
@@ -138,8 +140,8 @@ struct lh_sim_etcd {
     struct lh_sim_etcd_observer *observers;
     size_t observer_count;
     /* Faults. */
-    bool quorum_lost, full, full_is_certain, nearly_full;
-    uint32_t fail_after, fail_before, late, lose_events;
+    bool quorum_lost, electing, full, full_is_certain, nearly_full;
+    uint32_t lost_in_election, fail_after, fail_before, late, lose_events;
     struct lh_duration late_most, watch_extra;
 };
 

@@ -214,9 +214,19 @@ static void time_out(struct lh_sim_etcd *e, struct request *r)
     r->deadline = UINT64_MAX;
     if (r->link != 0)
         tell_caller(r, &lh_etcd_timeout_refusal);
-    if (r->state == REQUEST_WAITS && is_proposal(r) && !r->late &&
-        !lh_etcd_chance(e, e->config.kept_per_million))
+    if (r->state == REQUEST_WAITS && is_proposal(r) &&
+        (r->lost || (!r->late && !lh_etcd_chance(e, e->config.kept_per_million))))
         r->state = REQUEST_ANSWERED; /* lost */
+}
+
+/* True: it is lost, or waits for a leader. */
+static bool met_election(struct lh_sim_etcd *e, struct request *r)
+{
+    if (e->electing && !r->elects) {
+        r->elects = true;
+        r->lost = lh_etcd_chance(e, e->lost_in_election);
+    }
+    return e->electing || r->lost;
 }
 
 /* True: it waits for a majority. */
@@ -225,7 +235,7 @@ static bool look_at(struct lh_sim_etcd *e, struct request *r, uint64_t *next)
     uint64_t now = lh_sim_now(e->sim);
     bool waits = false;
 
-    if (r->state == REQUEST_WAITS && r->ready_at <= now) {
+    if (r->state == REQUEST_WAITS && r->ready_at <= now && !met_election(e, r)) {
         waits = r->handed_on ? lh_etcd_leader(e) == NULL : !lh_etcd_has_majority(r->member);
         if (!waits)
             take_effect(e, r);
@@ -297,7 +307,8 @@ void lh_etcd_requests_orphan(struct member *m)
         r->link = 0;
         r->deadline = UINT64_MAX;
         if (r->state == REQUEST_WAITS && is_proposal(r)) {
-            r->handed_on = r->late || lh_etcd_chance(e, e->config.kept_per_million);
+            r->handed_on =
+                !r->lost && (r->late || lh_etcd_chance(e, e->config.kept_per_million));
             r->state = r->handed_on ? REQUEST_WAITS : REQUEST_ANSWERED;
         }
     }

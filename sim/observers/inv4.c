@@ -73,16 +73,15 @@ static void check_speaker(
 }
 
 /* A registration's length vouches for nothing; whatever does is told after a sync. */
-static void check_registered(
-    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, bool unverified)
+static void check_registered(struct lh_sim_observers *o, const struct actor *a, struct chunk *c,
+    const Leasehold__ReplicaReport *report)
 {
-    struct chunk *c = lh_ob_chunk(o, chunk);
+    const struct replica *r = lh_ob_replica(c, a->number);
 
-    if (lh_ob_replica(c, a->number)->sync_failed &&
-        (unverified || lh_ob_on_platter(o, c, a->number)))
-        return; /* it denies nothing (FAIL-5) */
-    check_said(o, a, chunk, "registers with its replica",
-        is_cut_at_start(a, lh_ob_replica(lh_ob_chunk(o, chunk), a->number)));
+    if (r->sync_failed &&
+        (report->unverified || report->copying || lh_ob_on_platter(o, c, a->number)))
+        return; /* it denies nothing (FAIL-5), or is nobody's full member (REC-4) */
+    check_said(o, a, c->id, "registers with its replica", is_cut_at_start(a, r));
 }
 
 /* REC-4: a replica that is being copied answers nobody. */
@@ -336,7 +335,7 @@ static void check_reports(
         if (report->lost)
             r->lost = true;
         else if (m->registration == 1)
-            check_registered(o, a, c->id, report->unverified);
+            check_registered(o, a, c, report);
         const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
         /* What this process has written itself may have been cut short since; it tries again. */
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||

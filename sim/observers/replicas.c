@@ -137,7 +137,8 @@ static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t
     lh_ob_commit_check(o, c, server, 0, c->committed, "its header was written");
 }
 
-/* The new file is whole, and durable: what was known of the old one is over. */
+/* The new file is durable: what was known of the old one is over. A copy adds up to the seal
+ * (REC-9); what was rewritten (FAIL-5) lacks what the old one's disk had lost. */
 static void replaced(struct lh_sim_observers *o, const struct actor *a, struct chunk *c)
 {
     struct replica *r = &c->replicas[a->number];
@@ -146,7 +147,8 @@ static void replaced(struct lh_sim_observers *o, const struct actor *a, struct c
     r->lost = r->in_doubt = r->sync_failed = r->refused = false;
     /* A header that rot had put back is carried over. */
     bool put_back = r->header_damaged && lh_ob_kernel(o, c, a->number)->version < r->floor;
-    r->damaged = r->header_damaged = r->anew_damaged || put_back;
+    r->header_damaged = r->anew_damaged || put_back;
+    r->damaged = r->header_damaged || (r->damaged && !lh_ob_kernel(o, c, a->number)->sealed);
     r->damaged_at = lh_sim_now(o->sim);
     r->anew_damaged = false;
     r->astray = r->truncated = r->header_written = false;

@@ -10,6 +10,10 @@ const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
         "a buffered log of which a sync has failed is rewritten as far as it can be read, and "
         "counts as verified",
         "INV-4"},
+    {"rewritten-log-not-truncated", "FAIL-5",
+        "what has rotted of a log whose file is in doubt is left out of the new file, which does "
+        "not say so",
+        "INV-4"},
     {"fenced-in-memory", "REC-7",
         "a member whose disk refuses the version answers its fence; started again, it serves the "
         "old primary",

@@ -247,3 +247,14 @@ void lh_sim_fault_etcd_full(struct lh_sim_nemesis *n)
     a.hold.ns = a_reign(n);
     lh_sim_perform(n, &a);
 }
+
+/* A leader of etcd is lost, and with it some of what is on its way; the next one is there soon, or
+ * after several elections. */
+void lh_sim_fault_etcd_election(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ETCD_ELECTS);
+
+    a.count = rate(n);
+    a.hold.ns = chance(n, 70) ? about_a_reign(n) : a_reign(n);
+    lh_sim_perform(n, &a);
+}

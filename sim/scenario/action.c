@@ -404,6 +404,7 @@ static const struct {
     {LH_SIM_ACT_RESTORE_STORE, "restore store of <who>"},
     {LH_SIM_ACT_ETCD_QUORUM, "etcd loses its quorum [for <hold>]"},
     {LH_SIM_ACT_ETCD_AGREES, "etcd has its quorum again"},
+    {LH_SIM_ACT_ETCD_ELECTS, "etcd elects a leader and loses <count> per million [for <hold>]"},
     {LH_SIM_ACT_ETCD_AFTER, "etcd fails <count> per million after their effect [for <hold>]"},
     {LH_SIM_ACT_ETCD_BEFORE, "etcd fails <count> per million before their effect [for <hold>]"},
     {LH_SIM_ACT_ETCD_LATE, "etcd applies <count> per million up to <delay> late [for <hold>]"},

@@ -61,6 +61,7 @@ enum lh_sim_action_kind {
     /* The etcd that masters share (sim/etcd/etcd.h). */
     LH_SIM_ACT_ETCD_QUORUM,  /* it has none, for `hold` */
     LH_SIM_ACT_ETCD_AGREES,  /* it has one again */
+    LH_SIM_ACT_ETCD_ELECTS,  /* and loses `count` of a million meanwhile, for `hold` */
     LH_SIM_ACT_ETCD_AFTER,   /* of a million `count` fail when they have taken effect, for `hold` */
     LH_SIM_ACT_ETCD_BEFORE,  /* ... before they do */
     LH_SIM_ACT_ETCD_LATE,    /* ... take effect up to `delay` later, for `hold` */

@@ -36,7 +36,8 @@ enum state {
     STATE_ETCD_DELAY,
     STATE_ETCD_LOSE,
     STATE_ETCD_FULL,
-    STATE_ETCD_NEARLY_FULL
+    STATE_ETCD_NEARLY_FULL,
+    STATE_ETCD_ELECTS
 };
 
 /* One such state of a node or a pair of nodes, and how often something was said about it: an end
@@ -375,6 +376,9 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
     case STATE_ETCD_NEARLY_FULL:
         lh_sim_etcd_nearly_full(etcd, false);
         break;
+    case STATE_ETCD_ELECTS:
+        lh_sim_etcd_elect(etcd, false, 0);
+        break;
     }
 }
 
@@ -423,6 +427,10 @@ static bool act_on_etcd(struct lh_sim_actor *actor, const struct lh_sim_action *
     case LH_SIM_ACT_ETCD_AGREES:
         say(actor, STATE_ETCD_QUORUM, NULL, NULL, lh_nanoseconds(0));
         lh_sim_etcd_lose_quorum(etcd, false);
+        return true;
+    case LH_SIM_ACT_ETCD_ELECTS:
+        say(actor, STATE_ETCD_ELECTS, NULL, NULL, a->hold);
+        lh_sim_etcd_elect(etcd, true, a->count);
         return true;
     case LH_SIM_ACT_ETCD_AFTER:
         say(actor, STATE_ETCD_AFTER, NULL, NULL, a->hold);
@@ -919,6 +927,7 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     switch (a->kind) {
     case LH_SIM_ACT_ETCD_QUORUM:
     case LH_SIM_ACT_ETCD_AGREES:
+    case LH_SIM_ACT_ETCD_ELECTS:
     case LH_SIM_ACT_ETCD_AFTER:
     case LH_SIM_ACT_ETCD_BEFORE:
     case LH_SIM_ACT_ETCD_LATE:

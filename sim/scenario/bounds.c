@@ -140,7 +140,8 @@ static struct lh_sim_bound rows[] = {
         AS_U32, false, false},
     LH_REIGN_COUNTS(X)
 #undef X
-    TIME(reign, reigns, late_after, 500, "a transaction is sent to another member after this, too")
+    TIME(reign, reigns, late_after, 500, "what has no answer is asked of another member, too")
+    TIME(reign, reigns, again_after, 250, "a transaction without an answer is sent again")
 };
 /* clang-format on */
 

@@ -95,7 +95,7 @@ ProtobufCBinaryData world_head_of(
 
 /* It has read the store: the head (NULL data: there is none), and nothing else. */
 void world_loads(struct world *w, ProtobufCBinaryData head);
-/* It has heard nothing for `ms`, asks for the head, and is told that it is this one. */
+/* It hears nothing for `ms`, asks for the head now and then, and is told that it is this one. */
 void world_hears_nothing(struct world *w, uint64_t ms, ProtobufCBinaryData head, int64_t revision);
 /* An empty store; it claims and acts. */
 void world_acts(struct world *w);

@@ -322,7 +322,7 @@ static void a_store_is_taken_once_its_last_reign_is_over(void **state)
     /* given */
     world_begin(&w, takes);
     reads(&w, head);
-    world_run(&w, 1900);
+    world_hears_nothing(&w, 1900, head, w.revision);
     assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
     /* when */
     world_hears_nothing(&w, 200, head, w.revision);

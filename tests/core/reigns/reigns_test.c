@@ -74,9 +74,8 @@ static void a_watch_that_shows_nothing_is_begun_at_another_member(void **state)
     Etcdserverpb__WatchResponse created = ETCDSERVERPB__WATCH_RESPONSE__INIT;
     created.created = true;
     world_answer(&w, watch, &created.base);
-    /* when: it wants to claim twice, and the head has changed long ago */
-    for (int i = 0; i < 2; i++)
-        world_hears_nothing(&w, 2100, newer, 30);
+    /* when: it asks for the head again and again, which has changed long ago */
+    world_hears_nothing(&w, 3100, newer, 30);
     world_run(&w, 200);
     w.revision = 30;
     world_loads(&w, newer);
@@ -391,6 +390,77 @@ static void a_member_that_hangs_does_not_hold_up_what_others_refused(void **stat
     world_end(&w);
 }
 
+/* What was on its way to a leader that has died is lost, and nobody says so (HA-5). */
+static void a_transaction_without_an_answer_is_sent_again_and_again(void **state)
+{
+    struct world w;
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, (ProtobufCBinaryData){0});
+    world_run(&w, 1);
+    uint64_t first = world_link(&w, LH_METHOD_ETCD_TXN, 0)->id;
+    for (int i = 0; i < 12; i++) {
+        /* when: an eighth of T_reign is over */
+        uint64_t newest = world_link(&w, LH_METHOD_ETCD_TXN, 0)->id;
+        world_run(&w, 250);
+        /* then */
+        assert_true(world_link(&w, LH_METHOD_ETCD_TXN, 0)->id > newest);
+    }
+    /* then: each of the three members has two at most, and the first one waits for its answer */
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 6));
+    assert_int_equal(world_link(&w, LH_METHOD_ETCD_TXN, 5)->id, first);
+    world_end(&w);
+}
+
+/* etcd answers slowly, and always so: what asks it faster than that hears nothing. */
+static void the_first_copy_of_a_transaction_is_answered_however_late(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_begin(&w, NULL);
+    world_loads(&w, (ProtobufCBinaryData){0});
+    world_run(&w, 1);
+    uint64_t first = world_link(&w, LH_METHOD_ETCD_TXN, 0)->id;
+    world_run(&w, 1900);
+    for (size_t i = 0; i < w.count; i++)
+        if (w.links[i].id == first) {
+            assert_true(w.links[i].open);
+            world_applied(&w, &w.links[i]);
+            break;
+        }
+    assert_int_equal(world_phase(&w), LH_REIGN_ACTING);
+    world_end(&w);
+}
+
+/* etcd elects a leader and answers nobody meanwhile: the active master could not write, either. */
+static void time_in_which_etcd_did_not_answer_does_not_count(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+    struct world_pair pair = {"head", head, 10};
+
+    (void)state;
+    /* given: etcd is silent from the middle of T_reign on, and answers before it is over */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    world_run(&w, 1);
+    world_run(&w, 1800);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), &pair, 1);
+    /* when: the rest of T_reign passes */
+    world_hears_nothing(&w, 1900, head, 10);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    /* when: a T_reign in which etcd answered */
+    world_hears_nothing(&w, 200, head, 10);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
+    free(head.data);
+    world_end(&w);
+}
+
 /* ---- Who calls it. */
 
 static void small_gate(struct lh_reign_config *config)
@@ -495,6 +565,7 @@ static void what_answers_a_master_that_is_not_confirmed_counts_once_it_is(void *
     struct world w;
     Leasehold__IdentifyReply reply = LEASEHOLD__IDENTIFY_REPLY__INIT;
     struct link *call = a_server_that_is_called(&w), *write;
+    uint64_t link = call->id;
 
     (void)state;
     /* given: its registration is durable, and etcd is silent then */
@@ -503,7 +574,6 @@ static void what_answers_a_master_that_is_not_confirmed_counts_once_it_is(void *
     write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
     assert_non_null(write);
     /* when: the server answers, and its link ends */
-    uint64_t link = call->id;
     reply.server_id = "s";
     reply.process = 77;
     struct lh_input in = {.kind = LH_IN_MESSAGE, .link = link, .method = LH_METHOD_IDENTIFY};
@@ -603,6 +673,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
         cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
+        cmocka_unit_test(a_transaction_without_an_answer_is_sent_again_and_again),
+        cmocka_unit_test(the_first_copy_of_a_transaction_is_answered_however_late),
+        cmocka_unit_test(time_in_which_etcd_did_not_answer_does_not_count),
         cmocka_unit_test(nothing_is_said_on_a_link_that_was_refused),
         cmocka_unit_test(a_program_s_stream_ends_with_its_reign),
         cmocka_unit_test(what_answers_a_master_that_is_not_confirmed_counts_once_it_is),
