@@ -156,8 +156,8 @@ void lh_disk_tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count
 
 static int sync_file(struct lh_disk_io *io)
 {
-    /* The directory first: once the file is synced, so is everything that its sync promises. */
-    int error = lh_files_sync_directory(io->disk->files, io->file);
+    /* The name first: once the file is synced, so is everything that its sync promises. */
+    int error = lh_files_sync_name(io->disk->files, io->file);
     if (error != LH_OK)
         return error;
     if (fdatasync(io->open->fd) == 0)

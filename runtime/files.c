@@ -53,6 +53,18 @@ void lh_files_note_made(struct lh_files *files, uint64_t id)
     f->number = ++files->made;
 }
 
+/* Is the directory's own name durable? */
+static int sync_own_name(int directory)
+{
+    int parent = openat(directory, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (parent < 0)
+        return errno;
+    int e = fsync(parent) == 0 ? 0 : errno;
+    close(parent);
+    return e;
+}
+
 /* Fails with errno set. `*synced`: the directory itself is on the disk. It surely is if there were
  * files in it (REC-8: they can be read where nothing can be synced). */
 static int open_directory(const char *dir, bool *synced)
@@ -106,8 +118,9 @@ int lh_files_create(
     struct lh_files *files = lh_alloc(sizeof *files);
     files->directory = fd;
     files->open_max = open_max;
-    files->sync_failed = !synced;
+    files->named = synced;
     pthread_mutex_init(&files->lock, NULL);
+    pthread_mutex_init(&files->syncing, NULL);
     lh_doubts_init(files);
     write_what_was_left(fd);
     *out = files;
@@ -123,6 +136,7 @@ void lh_files_destroy(struct lh_files *files)
         forget_fresh(files, f->id);
     }
     close(files->directory);
+    pthread_mutex_destroy(&files->syncing);
     pthread_mutex_destroy(&files->lock);
     free(files);
 }
@@ -184,15 +198,37 @@ int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
     return LH_OK;
 }
 
-/* Makes the change of a name durable. */
+/* Makes all changes of names so far durable. The kernel says once that it could not, so none of the
+ * names that were new then ever surely is; those that are made later say for themselves. One at a
+ * time: nobody takes a failure with him that was another one's, too, and whoever has waited may
+ * find that nothing is left to do. With `syncing` held. */
 static int sync_names(struct lh_files *files)
 {
-    if (fsync(files->directory) == 0)
-        return LH_OK;
-    int error = lh_files_sync_error(errno);
+    struct fresh *f, *next;
+
     pthread_mutex_lock(&files->lock);
-    files->sync_failed = true; /* of what was made, too: the kernel says it once */
+    uint64_t made = files->made;
     pthread_mutex_unlock(&files->lock);
+    int e = fsync(files->directory) == 0 ? 0 : errno;
+    if (e == 0 && !files->named)
+        e = sync_own_name(files->directory);
+    files->named = files->named || e == 0;
+    pthread_mutex_lock(&files->lock);
+    if (e != 0)
+        files->in_doubt = files->made;
+    HASH_ITER(hh, files->fresh, f, next) {
+        if (e == 0 && f->number > files->in_doubt && f->number <= made)
+            forget_fresh(files, f->id);
+    }
+    pthread_mutex_unlock(&files->lock);
+    return e == 0 ? LH_OK : lh_files_sync_error(e);
+}
+
+static int sync_names_alone(struct lh_files *files)
+{
+    pthread_mutex_lock(&files->syncing);
+    int error = sync_names(files);
+    pthread_mutex_unlock(&files->syncing);
     return error;
 }
 
@@ -221,7 +257,7 @@ int lh_files_remove(struct lh_files *files, uint64_t id)
     if (is_new)
         return LH_OK; /* a process removes those that it finds */
     lh_files_forget(files, id);
-    return sync_names(files);
+    return sync_names_alone(files);
 }
 
 /* The name and what is open by it change in one step: nobody who hears of a failure of the old file
@@ -254,7 +290,7 @@ int lh_files_replace(struct lh_files *files, uint64_t anew)
 
     if (error != LH_OK)
         return error;
-    error = sync_names(files);
+    error = sync_names_alone(files);
     lh_files_failed_name(id, failed);
     pthread_mutex_lock(&files->lock);
     forget_fresh(files, anew);
@@ -283,31 +319,18 @@ int lh_files_sync_error(int system_errno)
     return error == LH_ERR_SHORTAGE || error == LH_OK ? LH_ERR_IO : error;
 }
 
-int lh_files_sync_directory(struct lh_files *files, uint64_t id)
+int lh_files_sync_name(struct lh_files *files, uint64_t id)
 {
-    struct fresh *f, *next;
-
-    pthread_mutex_lock(&files->lock);
-    uint64_t made = files->made;
-    bool failed = files->sync_failed;
-    bool clean = find_fresh(files, id) == NULL;
-    pthread_mutex_unlock(&files->lock);
-    if (clean)
+    if (!lh_files_dirty(files, id))
         return LH_OK;
-    if (failed)
-        return LH_ERR_IO;
-
-    int e = fsync(files->directory) == 0 ? 0 : errno;
+    pthread_mutex_lock(&files->syncing);
     pthread_mutex_lock(&files->lock);
-    if (e != 0)
-        files->sync_failed = true;
-    failed = files->sync_failed;
-    HASH_ITER(hh, files->fresh, f, next) {
-        if (!failed && f->number <= made)
-            forget_fresh(files, f->id);
-    }
+    const struct fresh *f = find_fresh(files, id);
+    bool dirty = f != NULL, in_doubt = dirty && f->number <= files->in_doubt;
     pthread_mutex_unlock(&files->lock);
-    return e != 0 ? lh_files_sync_error(e) : failed ? LH_ERR_IO : LH_OK;
+    int error = in_doubt ? LH_ERR_IO : dirty ? sync_names(files) : LH_OK;
+    pthread_mutex_unlock(&files->syncing);
+    return error;
 }
 
 static bool is_named(const char *name, uint64_t *id, uint64_t flag,

@@ -78,10 +78,11 @@ bool lh_files_dirty(struct lh_files *files, uint64_t id);
  * failed on its way, and trying it again would prove nothing (FAIL-5). */
 int lh_files_sync_error(int system_errno);
 
-/* Makes the file's directory entry durable. After a failure it keeps failing for good, but for
- * files whose entries were durable before: the kernel reports an error once and then calls the
- * pages clean (FAIL-5). */
-LH_MUST_USE int lh_files_sync_directory(struct lh_files *files, uint64_t id);
+/* Makes the file's name durable. After a failure it keeps failing for files whose names were new
+ * then, since the kernel reports an error once and then calls the pages clean (FAIL-5); not for
+ * those whose names were durable before, nor for those that are made, or take another's place,
+ * later. */
+LH_MUST_USE int lh_files_sync_name(struct lh_files *files, uint64_t id);
 
 /* Files whose sync failed, and what they take of the disk. */
 struct lh_files_aside {

@@ -27,9 +27,13 @@ struct lh_files {
     struct doubt *doubts; /* doubts.c, by id */
     int marks;            /* doubts.c: the directory of marks, or -1 */
     char mark_prefix[64]; /* of this directory's */
-    uint64_t made;        /* files made so far by this process */
-    struct fresh *fresh;  /* files.c: of these, those whose names may not be durable, by id */
-    bool sync_failed;     /* of the directory: no name that was fresh then ever surely is */
+
+    /* files.c: names of files that this process has made. */
+    uint64_t made;           /* so far */
+    struct fresh *fresh;     /* those whose names may not be durable, by id */
+    uint64_t in_doubt;       /* of these, up to that one they never surely are: a sync has failed */
+    pthread_mutex_t syncing; /* taken before `lock` */
+    bool named;              /* the directory's own name is durable; with `syncing` */
 };
 
 /* Also of a new file (LH_NEW_FILE). */

@@ -780,6 +780,36 @@ static void a_failed_sync_of_the_directory_says_nothing_of_other_files(void **st
     }
 }
 
+/* A failure is over some time: the disk's next files say for themselves whether they are there. */
+static void a_name_that_is_new_after_a_failed_sync_is_made_durable(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        const uint64_t anew = 1 | LH_NEW_FILE;
+        bed_begin(&bed, &few_files[i]);
+        directory_syncs_fail = true;
+        for (uint64_t id = 1; id <= 2; id++) {
+            assert_int_equal(run(&bed, LH_DISK_CREATE, id, 0, 0, NULL), LH_OK);
+            write_to(&bed, id);
+            assert_int_equal(run(&bed, LH_DISK_SYNC, id, 0, 0, NULL), LH_ERR_IO);
+        }
+        directory_syncs_fail = false;
+        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
+        write_to(&bed, anew);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_OK);
+        for (uint64_t id = 2; id <= 3; id++) {
+            assert_int_equal(run(&bed, LH_DISK_CREATE, id, 0, 0, NULL), LH_OK);
+        }
+        for (uint64_t id = 1; id <= 3; id++) {
+            write_to(&bed, id);
+            assert_int_equal(run(&bed, LH_DISK_SYNC, id, 0, 0, NULL), LH_OK);
+        }
+        bed_end(&bed);
+    }
+}
+
 /* FAIL-5: the new file has the name, and nobody knows for how long. It is there all the same. */
 static void a_file_whose_new_name_is_in_doubt_is_read(void **state)
 {
@@ -1015,6 +1045,7 @@ int main(void)
         cmocka_unit_test(a_file_made_in_place_of_one_that_was_set_aside_is_another_one),
         cmocka_unit_test(a_failure_of_a_new_file_is_not_forgotten),
         cmocka_unit_test(a_failed_sync_of_the_directory_says_nothing_of_other_files),
+        cmocka_unit_test(a_name_that_is_new_after_a_failed_sync_is_made_durable),
         cmocka_unit_test(a_file_whose_new_name_is_in_doubt_is_read),
         cmocka_unit_test(a_failure_goes_with_its_file),
         cmocka_unit_test(what_a_process_before_left_unwritten_is_not_read),
