@@ -1,26 +1,25 @@
 /* All planted bugs, and one by its name. */
 #include "sim/run/bugs_internal.h"
 
+#include "base/assert.h"
+
 #include <string.h>
 
-#define BUGS                                                                                       \
-    (LH_SIM_CORE_BUGS + LH_SIM_SESSION_BUGS + LH_SIM_DISK_BUGS + LH_SIM_LEASE_BUGS +               \
-        LH_SIM_ACCESS_BUGS + LH_SIM_CHECK_BUGS)
+#define BUGS_MAX 1024u
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
-    static struct lh_sim_bug all[BUGS];
-    const struct {
-        const struct lh_sim_bug *bugs;
-        size_t count;
-    } tables[] = {{lh_sim_core_bugs, LH_SIM_CORE_BUGS}, {lh_sim_session_bugs, LH_SIM_SESSION_BUGS},
-        {lh_sim_disk_bugs, LH_SIM_DISK_BUGS},
-        {lh_sim_lease_bugs, LH_SIM_LEASE_BUGS}, {lh_sim_access_bugs, LH_SIM_ACCESS_BUGS},
-        {lh_sim_check_bugs, LH_SIM_CHECK_BUGS}};
+    static struct lh_sim_bug all[BUGS_MAX];
+    const struct lh_sim_bug *const tables[] = {lh_sim_core_bugs, lh_sim_session_bugs,
+        lh_sim_disk_bugs, lh_sim_lease_bugs, lh_sim_access_bugs, lh_sim_check_bugs};
     size_t at = 0;
 
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; at += tables[i++].count)
-        memcpy(all + at, tables[i].bugs, tables[i].count * sizeof *all);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        for (const struct lh_sim_bug *bug = tables[i]; bug->name != NULL; bug++) {
+            LH_ASSERT(at < BUGS_MAX);
+            all[at++] = *bug;
+        }
+    }
     *count = at;
     return all;
 }

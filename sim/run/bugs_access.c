@@ -1,6 +1,6 @@
 #include "sim/run/bugs_internal.h"
 
-const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
+const struct lh_sim_bug lh_sim_access_bugs[] = {
     /* Who answers at an address. */
     {"placed-unheard", "SES-8",
         "chunks are placed at a server that nobody reaches at the address that it gave", "INV-8"},
@@ -43,4 +43,5 @@ const struct lh_sim_bug lh_sim_access_bugs[LH_SIM_ACCESS_BUGS] = {
         "a program's call ends because servers take no capability that the master gives, and not "
         "because there is no server that helps",
         "ACC-5"},
+    {0},
 };

@@ -1,7 +1,7 @@
 /* Steps and checks that are left out, each of which looks as if another one made it superfluous. */
 #include "sim/run/bugs_internal.h"
 
-const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
+const struct lh_sim_bug lh_sim_check_bugs[] = {
     {"cut-before-its-mark-is-durable", "FAIL-3",
         "a log is truncated at a start while the mark that says so is not on the disk yet; power "
         "fails, and a log without its end looks whole",
@@ -71,4 +71,5 @@ const struct lh_sim_bug lh_sim_check_bugs[LH_SIM_CHECK_BUGS] = {
         "a replica that is being copied answers a fence; behind an older copy of the master's "
         "store it counts as a full member's, and gives the sealed length",
         "INV-4"},
+    {0},
 };

@@ -1,7 +1,7 @@
 #include "sim/run/bugs_internal.h"
 
 /* What an error of a disk is taken for (REC-6 to REC-10, FAIL-5). */
-const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
+const struct lh_sim_bug lh_sim_disk_bugs[] = {
     {"doubt-dies-with-its-process", "FAIL-5",
         "that a sync has failed is known to one process alone; the next one takes what is in "
         "memory for what is on the disk",
@@ -30,4 +30,5 @@ const struct lh_sim_bug lh_sim_disk_bugs[LH_SIM_DISK_BUGS] = {
     {"gap-unreported", "REC-9a",
         "a reader goes on behind a batch that no member can give, and its program is not told",
         "INV-6"},
+    {0},
 };

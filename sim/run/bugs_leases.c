@@ -1,6 +1,6 @@
 #include "sim/run/bugs_internal.h"
 
-const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
+const struct lh_sim_bug lh_sim_lease_bugs[] = {
     /* Leases for programs: sessions. */
     {"greeting-of-lower-reign-believed", "PS-2",
         "a program shows what it has to a master that is deposed, and takes what that one says",
@@ -137,4 +137,5 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "a primary looks at tokens only if there is one; a program that names none appends beside "
         "the owner",
         "INV-16"},
+    {0},
 };

@@ -1,7 +1,7 @@
 /* Mistakes of sessions of chunkservers, and of how these register. */
 #include "sim/run/bugs_internal.h"
 
-const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS] = {
+const struct lh_sim_bug lh_sim_session_bugs[] = {
     {"late-registration-believed", "SES-1",
         "a registration of a dead process that the network delayed takes over its successor's "
         "session",
@@ -41,4 +41,5 @@ const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS] = {
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
         "INV-8"},
+    {0},
 };
