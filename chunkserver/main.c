@@ -388,7 +388,8 @@ int main(int argc, char **argv)
 
     if (!lh_chunkserver_options_parse(&o, argc, argv, &code))
         return code;
-    if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code))
+    if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code) &&
+        lh_server_certified(&o.server, COMPONENT, LH_SERVER_CHUNKSERVER, o.advertise, &code))
         code = open_and_run(&o, argc, argv);
     lh_chunkserver_options_free(&o);
     return code;

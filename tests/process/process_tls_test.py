@@ -267,12 +267,33 @@ class RefusalsTest(TlsTest):
         self.assertNotIn("WITHOUT TLS", log)
         self.assertEqual(code, 0)
         for flags, says in (
-                ((f"--tls-dir={self.certs.issue('admin/ann')}",), "is not for servers"),
+                ((f"--tls-dir={self.certs.issue('admin/ann')}",),
+                 "the certificate of leasehold://admin/ann, and nobody takes a master for"),
                 ((f"--tls-dir={mine}", "--tls-key=/nowhere"), "cannot open /nowhere"),
-                ((f"--tls-cert={mine}/cert.pem",), "--tls-ca is missing")):
+                ((f"--tls-cert={mine}/cert.pem",), "--tls-ca is missing"),
+                ((f"--tls-dir={self.certs.issue('chunkserver/cs9')}",),
+                 "nobody takes a master for one without the role master"),
+                ((f"--tls-dir={mine}", "--store=etcd:127.0.0.1:1/x", "--advertise=127.0.0.2:PORT"),
+                 "mine/cert.pem is not for the host of 127.0.0.2:")):
             log, code = self.start_alone("--listen=127.0.0.1:PORT", *flags)
             self.assertIn(says, log)
             self.assertEqual(code, 64)
+
+    def test_what_a_chunkserver_says_at_its_start(self):
+        def start(who, *flags):
+            return subprocess.run(
+                [binary("leasehold-chunkserver"), f"--data-dir={self.folder}/none",
+                 "--listen=127.0.0.1:0", f"--tls-dir={self.certs.issue(who)}", *flags],
+                capture_output=True, encoding="utf-8", check=False)
+
+        for who, address, says in (
+                ("master/m", "127.0.0.1:1", "one without the role chunkserver"),
+                ("chunkserver/cs9", "[::1]:1", "cert.pem is not for the host of [::1]:1,"),
+                ("chunkserver/cs9", "elsewhere:1", "is not for the host of elsewhere:1,")):
+            ended = start(who, f"--advertise={address}")
+            self.assertIn(says, ended.stderr)
+            self.assertEqual(ended.returncode, 64)
+        self.assertFalse(os.path.exists(f"{self.folder}/none"))  # nothing was begun
 
 
 class HeadersTest(TlsTest):
