@@ -196,7 +196,7 @@ static void expect_not_issued(struct lh_authority_wish wish, int error, const ch
 static void an_authority_issues_only_what_makes_sense(void **state)
 {
     const char *const good = "127.0.0.1", *const port = "127.0.0.1:7400",
-                      *const comma = "a,IP:1.1.1.1";
+                      *const comma = "a,IP:1.1.1.1", *const digits = "10.0.0.999";
 
     (void)state;
     expect_not_issued(
@@ -215,8 +215,9 @@ static void an_authority_issues_only_what_makes_sense(void **state)
     char why[700];
     const struct lh_authority_wish bad[] = {
         {.who = "master/x", .hosts = &port, .host_count = 1, .valid = DAY},
-        {.who = "master/x", .hosts = &comma, .host_count = 1, .valid = DAY}};
-    for (int i = 0; i < 2; i++) {
+        {.who = "master/x", .hosts = &comma, .host_count = 1, .valid = DAY},
+        {.who = "master/x", .hosts = &digits, .host_count = 1, .valid = DAY}};
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(lh_authority_issue(in("ca"), &bad[i], in("x"), false, why, sizeof why),
             LH_ERR_INVALID_ARGUMENT);
         assert_non_null(strstr(why, "is no host"));
