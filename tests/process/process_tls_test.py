@@ -332,9 +332,19 @@ class MastersTest(TlsTest):
         self.cluster.command("append", "--create", PATH, stdin=b"one\n")
         masters = self.cluster.json("masters")["masters"]
         acting = next(m for m in masters if m["acting"])
-        self.cluster.named(acting["master_id"]).kill()
+        killed = self.cluster.named(acting["master_id"])
+        killed.kill()
         self.cluster.command("append", PATH, stdin=b"two\n")
         self.assertEqual(self.cluster.command("cat", PATH), b"one\ntwo\n")
+        # Whoever may ask nothing hears that, also where a standby was asked first.
+        nobody = dict(self.cluster.environment(), LEASEHOLD_TLS_DIR=self.certs.issue("etcd/none"))
+        killed.start()
+        wait_for("it to stand by", lambda: "standby:" in killed.log_text().rpartition("ready on")[2])
+        for command in (("ls", "/", "--timeout=2s"), ("masters",)):
+            ended = subprocess.run([binary("leasehold"), *command], env=nobody,
+                                   capture_output=True, encoding="utf-8", check=False)
+            self.assertIn("leasehold://etcd/none has the role etcd and may not", ended.stderr)
+            self.assertEqual(ended.returncode, 1)
 
 
 class ShowTest(TlsTest):
