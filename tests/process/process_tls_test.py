@@ -339,8 +339,10 @@ class MastersTest(TlsTest):
         # Whoever may ask nothing hears that, also where a standby was asked first.
         nobody = dict(self.cluster.environment(), LEASEHOLD_TLS_DIR=self.certs.issue("etcd/none"))
         killed.start()
-        wait_for("it to stand by", lambda: "standby:" in killed.log_text().rpartition("ready on")[2])
-        for command in (("ls", "/", "--timeout=2s"), ("masters",)):
+        wait_for("it to stand by",
+                 lambda: "standby:" in killed.log_text().rpartition("ready on")[2])
+        for command in (("ls", "/", "--timeout=2s"), ("masters",),
+                        ("lock", "/x", "--timeout=2s", "--", "true")):
             ended = subprocess.run([binary("leasehold"), *command], env=nobody,
                                    capture_output=True, encoding="utf-8", check=False)
             self.assertIn("leasehold://etcd/none has the role etcd and may not", ended.stderr)
