@@ -162,7 +162,7 @@ static void list_roles(enum lh_right right, char *text, size_t size)
     for (enum lh_role role = LH_ROLE_NONE; role < LH_ROLES && n < size; role++) {
         if ((rights[role] >> right & 1) != 0)
             n += (size_t)snprintf(
-                text + n, size - n, "%s%s", n == 0 ? "" : ", ", lh_role_name(role));
+                text + n, size - n, "%s%s", n == 0 ? "" : " or ", lh_role_name(role));
     }
 }
 
@@ -173,7 +173,7 @@ static int refuse_role(
 
     list_roles(right, who, sizeof who);
     snprintf(text, LH_ACCESS_TEXT_MAX,
-        "%.256s has the role %s and may not %s (%s): that needs one of the roles %s",
+        "%.256s has the role %s and may not %s (%s): that needs the role %s",
         party->identity, lh_role_name(party->role), lh_right_name(right), what, who);
     return LH_ERR_PERMISSION;
 }

@@ -248,6 +248,16 @@ static int serve(struct node *node)
 /* What others may call here; leasehold.proto. */
 static const char *const services[] = {"leasehold.ChunkServer", NULL};
 
+/* Without the file with which the disk is probed. */
+static size_t count_replicas(const uint64_t *files, size_t count)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        n += LH_CS_IS_CHUNK(files[i]);
+    return n;
+}
+
 static int run(struct node *node)
 {
     const struct lh_chunkserver_options *o = node->options;
@@ -307,6 +317,7 @@ static int run(struct node *node)
             " bytes): what the disk has of them is rewritten; check the disk",
             o->data_dir, aside, aside_bytes);
     config.chunks = chunks;
+    size_t replicas = count_replicas(chunks, config.chunk_count);
     measure_space(node, &config.capacity_bytes, &config.free_bytes);
     node->core = lh_chunkserver_create(&config);
     free(chunks);
@@ -337,7 +348,7 @@ static int run(struct node *node)
     lh_log(LH_INFO, COMPONENT,
         "server %s incarnation %" PRIu64 " on %s, known as %s, data in %s (%zu chunks, %s)",
         identity->server_id, identity->incarnation, o->server.listen, o->advertise, o->data_dir,
-        config.chunk_count, lh_disk_has_uring(node->disk) ? "io_uring" : "threads");
+        replicas, lh_disk_has_uring(node->disk) ? "io_uring" : "threads");
     lh_loop_start(node->loop);
     /* A session may take long, or wait for a master: the server is up without. */
     lh_notify("READY=1\n");
@@ -388,7 +399,8 @@ int main(int argc, char **argv)
 
     if (!lh_chunkserver_options_parse(&o, argc, argv, &code))
         return code;
-    if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code))
+    if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code) &&
+        lh_server_certified(&o.server, COMPONENT, LH_SERVER_CHUNKSERVER, o.advertise, &code))
         code = open_and_run(&o, argc, argv);
     lh_chunkserver_options_free(&o);
     return code;

@@ -359,7 +359,8 @@ int main(int argc, char **argv)
     if (!lh_master_options_parse(&o, argc, argv, &code))
         return code;
     uint64_t files = 0;
-    if (lh_server_prepare(&o.server, COMPONENT, &files, &code))
+    if (lh_server_prepare(&o.server, COMPONENT, &files, &code) &&
+        lh_server_certified(&o.server, COMPONENT, LH_SERVER_MASTER, o.reigns.address, &code))
         code = open_and_run(&o, argc, argv);
     lh_master_options_free(&o);
     return code;

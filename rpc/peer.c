@@ -186,6 +186,32 @@ bool lh_tls_owner(const char *cert_file, char identity[LH_LINK_IDENTITY_MAX + 1]
     return name_of_first(BIO_new_file(cert_file, "r"), identity);
 }
 
+/* gRPC looks at the subject, too, where there are no alternative names: such a certificate has no
+ * URI, and is no server's. */
+static bool is_for(X509 *leaf, const char *host)
+{
+    return X509_check_host(leaf, host, 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1 ||
+           X509_check_ip_asc(leaf, host, 0) == 1;
+}
+
+bool lh_tls_is_for(const char *cert_file, const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    char host[256];
+
+    if (strncmp(address, "unix:", 5) == 0 || colon == NULL)
+        return true;
+    bool bare = address[0] == '[';
+    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * bare, address + bare);
+    BIO *from = BIO_new_file(cert_file, "r");
+    X509 *leaf = from == NULL ? NULL : PEM_read_bio_X509(from, NULL, NULL, NULL);
+    bool good = leaf == NULL || is_for(leaf, host);
+    X509_free(leaf);
+    BIO_free(from);
+    ERR_clear_error();
+    return good;
+}
+
 bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t count,
     char identity[LH_LINK_IDENTITY_MAX + 1])
 {

@@ -47,6 +47,7 @@ struct lh_tls {
     struct seen tried[FILES]; /* what was last read, usable or not */
     int64_t looked_ns, said_ns;
     uint64_t renewed, refused, failed_said;
+    uint64_t ended_said; /* the generation that has run out, and of which that was said */
 };
 
 /* Handshakes are gRPC's, and it tells only its log of those that fail. */
@@ -280,6 +281,22 @@ static void look_again(struct lh_tls *tls)
     say(tls, LH_ERROR, text);
 }
 
+/* Others refuse it from now on, and their logs say so; whoever can renew it reads this one. */
+static void say_ended(struct lh_tls *tls)
+{
+    const struct lh_tls_pem *pem = tls->current;
+    char text[300];
+
+    if (tls->use != LH_TLS_SERVES || pem->generation == tls->ended_said ||
+        clock_ns(CLOCK_REALTIME) / SECOND_NS < pem->not_after_unix)
+        return;
+    tls->ended_said = pem->generation;
+    (void)snprintf(text, sizeof text,
+        "TLS: %.200s has run out: nobody begins a connection with this server until it is renewed",
+        tls->paths[CERT]);
+    say(tls, LH_ERROR, text);
+}
+
 static void say_failed(struct lh_tls *tls, int64_t now)
 {
     char text[500];
@@ -308,6 +325,7 @@ void lh_tls_tend(struct lh_tls *tls)
     if (tls->looked_ns == 0 || now - tls->looked_ns >= SECOND_NS) {
         tls->looked_ns = now;
         look_again(tls);
+        say_ended(tls);
         say_failed(tls, now);
     }
     pthread_mutex_unlock(&tls->lock);

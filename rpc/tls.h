@@ -78,6 +78,10 @@ bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t coun
 /* Who the certificate in that file (PEM) says that its owner is; as above. */
 bool lh_tls_owner(const char *cert_file, char identity[LH_LINK_IDENTITY_MAX + 1]);
 
+/* Is the certificate in that file (PEM) for the host of `address` (host:port, [v6]:port)? As who
+ * dials that address will look. True also of a file that cannot be read, and of unix:/path. */
+bool lh_tls_is_for(const char *cert_file, const char *address);
+
 struct lh_tls_figures {
     int64_t not_after_unix;
     uint64_t renewed, refused;  /* since the start: files taken up, and found unusable */

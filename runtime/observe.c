@@ -125,8 +125,9 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
         return answer_health(connection, o->config.live(o->config.arg, why, sizeof why - 1), why);
     if (strcmp(url, "/readyz") == 0)
         return answer_health(connection, is_ready(o, why, sizeof why - 1), why);
-    return answer(
-        connection, MHD_HTTP_NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n");
+    return answer(connection, MHD_HTTP_NOT_FOUND, "text/plain",
+        o->config.site.begin != NULL ? "there are /, /api/NAME, /metrics, /healthz and /readyz\n"
+                                     : "there are /metrics, /healthz and /readyz\n");
 }
 
 static void *begin(void *arg, const char *uri, struct MHD_Connection *connection)

@@ -254,6 +254,32 @@ bool lh_server_prepare(
     return true;
 }
 
+bool lh_server_certified(const struct lh_server_options *options, const char *component,
+    enum lh_server_kind kind, const char *advertised, int *exit_code)
+{
+    const char *cert = options->tls.files.cert_file,
+               *role = kind == LH_SERVER_MASTER ? "master" : "chunkserver";
+    char identity[LH_LINK_IDENTITY_MAX + 1], why[LH_ACCESS_TEXT_MAX];
+
+    /* What cannot be read is refused with the other files, when the loop opens them. */
+    if (cert == NULL || !lh_tls_owner(cert, identity))
+        return true;
+    if (lh_access_answers(options->access, identity, kind, NULL, false, why) != LH_OK)
+        lh_log(LH_ERROR, component,
+            "%s is the certificate of %s, and nobody takes a %s for one without the role %s: "
+            "issue one of %s/NAME, or correct --tls-dir",
+            cert, identity, role, role, role);
+    else if (advertised != NULL && !lh_tls_is_for(cert, advertised))
+        lh_log(LH_ERROR, component,
+            "%s is not for the host of %s, where others are told to call this server: issue one "
+            "with that --host, or correct --advertise",
+            cert, advertised);
+    else
+        return true;
+    *exit_code = LH_SERVER_USAGE;
+    return false;
+}
+
 void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop)
 {
     loop->calls_max = (unsigned)options->max_calls;

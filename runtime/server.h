@@ -156,6 +156,12 @@ const char *lh_server_advertised(
 LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, const char *component,
     uint64_t *files, int *exit_code);
 
+/* Whoever calls a server of that kind refuses it if its certificate is another's (ACC-8), or not
+ * for the host of `advertised`, where others are told to call it (NULL: nobody is told). False:
+ * that is so; it is logged, and `*exit_code` is what to exit with. */
+LH_MUST_USE bool lh_server_certified(const struct lh_server_options *options, const char *component,
+    enum lh_server_kind kind, const char *advertised, int *exit_code);
+
 /* The options were read again: takes up `log_level` and `log_format`, and logs what has another
  * value than `now` says, the settings of the start with what was taken up since. */
 void lh_server_refresh(const char *component, struct lh_flags_result *now,

@@ -82,6 +82,21 @@ void lh_cs_session_close(struct lh_cs_session *s)
     lh_cs_active_stop(s);
 }
 
+/* The master was reached, and there is no session with it: it refuses this server, or this server
+ * it. */
+static void say_refused(struct lh_cs_session *s, const char *why)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_instant again =
+        lh_instant_add(s->refused_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
+
+    if (s->refused_logged.ns != 0 && !lh_instant_reached(cs->now, again))
+        return;
+    lh_fx_log(cs->fx, LH_ERROR, "no session with the master at %s, trying on: %s",
+        s->active.address, why);
+    s->refused_logged = cs->now;
+}
+
 static void link_closed(struct lh_cs_link *gone, const char *why)
 {
     struct lh_cs_session *s = gone->owner;
@@ -91,6 +106,8 @@ static void link_closed(struct lh_cs_link *gone, const char *why)
 
     if (cs->master.state == LH_CS_SESSION_LIVE) {
         lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke", s->active.address);
+    } else if (gone->error == LH_ERR_PERMISSION && why != NULL) {
+        say_refused(s, why);
     } else if (s->unreachable_logged.ns == 0 || lh_instant_reached(cs->now, again)) {
         lh_fx_log(cs->fx, LH_WARN, "cannot reach the master at %s, trying on: %s",
             s->active.address, why != NULL ? why : "the connection broke");
@@ -168,15 +185,7 @@ static int check_answer(
 /* Another master is asked, or this one again: no answer ends a server. */
 static void refused(struct lh_cs_session *s, int error, const char *why)
 {
-    struct lh_cs_host *cs = s->cs;
-    struct lh_instant again =
-        lh_instant_add(s->refused_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
-
-    if (s->refused_logged.ns == 0 || lh_instant_reached(cs->now, again)) {
-        lh_fx_log(cs->fx, LH_ERROR, "no session with the master at %s, trying on: %s",
-            s->active.address, why);
-        s->refused_logged = cs->now;
-    }
+    say_refused(s, why);
     hang_up(s, error);
 }
 

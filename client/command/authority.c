@@ -270,6 +270,14 @@ static bool add_text(GENERAL_NAMES *names, int type, const char *text)
     return ASN1_STRING_set(value, text, -1) == 1 && add_name(names, type, value);
 }
 
+/* Digits behind the last dot: of an IP address, which this is not, or of nothing. */
+static bool ends_in_number(const char *host)
+{
+    const char *dot = strrchr(host, '.'), *last = dot != NULL ? dot + 1 : host;
+
+    return strspn(last, "0123456789") == strlen(last);
+}
+
 /* An IP address or a name, which may begin with "*." */
 static bool add_host(GENERAL_NAMES *names, const char *host)
 {
@@ -285,7 +293,7 @@ static bool add_host(GENERAL_NAMES *names, const char *host)
         return ASN1_STRING_set(value, ip, (int)bytes) == 1 && add_name(names, GEN_IPADD, value);
     }
     const char *plain = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
-    if (length > HOST_BYTES_MAX || strlen(plain) == 0 ||
+    if (length > HOST_BYTES_MAX || ends_in_number(plain) ||
         strspn(plain, LETTERS "._-") != strlen(plain))
         return false;
     return add_text(names, GEN_DNS, host);

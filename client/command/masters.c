@@ -57,6 +57,13 @@ static const char *id_or_address(const struct lh_master_info *m)
     return m->master_id[0] != '\0' ? m->master_id : m->address;
 }
 
+static const char *trouble(const struct lh_master_list *list)
+{
+    if (list->store_trouble[0] != '\0')
+        return lh_command_shown(list->store_trouble);
+    return list->active[0] == '\0' ? "nothing is known of it: no master acts" : "no trouble known";
+}
+
 static void print_store(const struct lh_master_list *list)
 {
     char bytes[32], term[32];
@@ -72,8 +79,7 @@ static void print_store(const struct lh_master_list *list)
     (void)printf(", reign term %s; store: etcd", lh_command_duration(term, list->reign_term_ms));
     if (list->store_bytes > 0)
         (void)printf(", %s", lh_command_bytes(bytes, list->store_bytes));
-    (void)printf(", %s\n", list->store_trouble[0] == '\0' ? "no trouble known"
-                                                          : lh_command_shown(list->store_trouble));
+    (void)printf(", %s\n", trouble(list));
 }
 
 static void print_masters(const struct lh_master_list *list)

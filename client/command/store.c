@@ -58,6 +58,8 @@ static void show(void *arg, const struct lh_store_copied *now)
         lh_progress_show(&o->progress,
             "%" PRIu64 " pairs read; waiting until the last master's reign is over for certain",
             now->pairs);
+    else if (now->to_etcd && !now->writing)
+        lh_progress_show(&o->progress, "%" PRIu64 " pairs read; waiting for etcd", now->total);
     else if (now->to_etcd)
         lh_progress_show(&o->progress, "%" PRIu64 " of %" PRIu64 " pairs written to etcd",
             now->pairs, now->total);

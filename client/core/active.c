@@ -115,12 +115,20 @@ static void timer_fires(void *core, struct lh_timer *timer)
     wake(core);
 }
 
+/* Whoever may not ask who acts may do nothing at the one that does (ACC-2). */
+static void note_refusal(struct lh_client_active *a, const char *text)
+{
+    free(a->refused);
+    a->refused = text == NULL ? NULL : lh_strdup(text);
+}
+
 static void answered(void *owner, const void *message, struct lh_buf *payload)
 {
     struct lh_client_active_link *l = owner;
     struct lh_client *c = l->client;
 
     (void)payload;
+    note_refusal(&c->active, NULL);
     lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message, "");
     wake(c);
 }
@@ -130,7 +138,8 @@ static void unanswered(void *owner, int error, const char *text)
     struct lh_client_active_link *l = owner;
     struct lh_client *c = l->client;
 
-    (void)text;
+    if (error == LH_ERR_PERMISSION)
+        note_refusal(&c->active, text);
     lh_finder_unanswered(&c->active.finder, c->now, (size_t)(l - c->active.links), error);
     wake(c);
 }
@@ -159,6 +168,7 @@ void lh_client_active_stop(struct lh_client *c)
 void lh_client_active_deinit(struct lh_client *c)
 {
     lh_finder_deinit(&c->active.finder);
+    free(c->active.refused);
 }
 
 void lh_client_active_check(const struct lh_client *c)

@@ -34,6 +34,7 @@ struct lh_client_active {
     struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
     struct lh_client_seeker *moved;      /* likewise, and the choice is another one by now */
     uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
+    char *refused; /* why a master would not say who acts; NULL: none, or one has said it since */
 };
 
 void lh_client_active_init(struct lh_client *c, const struct lh_client_config *config);

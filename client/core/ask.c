@@ -120,12 +120,16 @@ static void expire_ask(struct lh_client_ask *ask)
 {
     bool unknown = ask->once && (ask->unknown || ask->link.id != 0);
     bool waits = ask->link.id != 0;
+    const char *refused = ask->client->active.refused;
     const char *remark = unknown ? " (this call may have been carried out)" : "";
     int error = unknown ? LH_ERR_UNAVAILABLE : ask->reason;
     char text[LH_CALL_TEXT_BYTES];
 
     lh_client_link_close(ask->client, &ask->link);
-    if (ask->reason != LH_OK && waits) {
+    if (refused != NULL) {
+        error = unknown ? LH_ERR_UNAVAILABLE : LH_ERR_PERMISSION;
+        snprintf(text, sizeof text, "%.400s%s", refused, remark);
+    } else if (ask->reason != LH_OK && waits) {
         snprintf(text, sizeof text, "master %s has not answered yet; before that, %.300s%s",
             ask->seeker.address, ask->text, remark);
     } else if (ask->reason != LH_OK) {

@@ -238,9 +238,11 @@ void lh_client_session_told(struct lh_client_session *s)
 static void out_of_time(void *core, struct lh_timer *timer)
 {
     struct lh_client_session *s = LH_OWNER(timer, struct lh_client_session, deadline);
+    const char *refused = ((struct lh_client *)core)->active.refused;
 
-    (void)core;
-    if (s->opening != NULL)
+    if (s->opening != NULL && refused != NULL)
+        fail_opening(s, LH_ERR_PERMISSION, refused);
+    else if (s->opening != NULL)
         fail_opening(s, s->reason != LH_OK ? s->reason : LH_ERR_DEADLINE_EXCEEDED,
             s->text[0] != '\0' ? s->text : "no master has greeted the session in time");
     else

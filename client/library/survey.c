@@ -172,6 +172,15 @@ const struct lh_asked *lh_survey_acting(const struct lh_survey *s)
     return found;
 }
 
+/* What the first one said that ended so; NULL: none has. */
+static const char *said_with(const struct lh_survey *s, int error)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->all[i].error == error && s->all[i].call.call.text[0] != '\0')
+            return s->all[i].call.call.text;
+    return NULL;
+}
+
 int lh_survey_check(const struct lh_survey *s)
 {
     char text[LH_CALL_TEXT_BYTES] = "no master answers:";
@@ -184,15 +193,17 @@ int lh_survey_check(const struct lh_survey *s)
             n += (size_t)snprintf(
                 text + n, sizeof text - n, "%s %s", i > 0 ? "," : "", s->all[i].address);
     }
-    const char *reason = lh_survey_reason(s);
+    const char *refused = said_with(s, LH_ERR_PERMISSION), *reason = lh_survey_reason(s);
+    if (refused != NULL)
+        return lh_fail(LH_ERR_PERMISSION, "%s", refused);
     return lh_fail(LH_ERR_UNAVAILABLE, "%s%s%s", text, reason != NULL ? ": " : "",
         reason != NULL ? reason : "");
 }
 
+/* A master that refuses this side is there: that is what is wrong, not who is away. */
 const char *lh_survey_reason(const struct lh_survey *s)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (s->all[i].error == LH_ERR_UNAVAILABLE && s->all[i].call.call.text[0] != '\0')
-            return s->all[i].call.call.text;
-    return NULL;
+    const char *refused = said_with(s, LH_ERR_PERMISSION);
+
+    return refused != NULL ? refused : said_with(s, LH_ERR_UNAVAILABLE);
 }

@@ -27,10 +27,11 @@ struct lh_survey {
 int lh_survey_all(struct lh_cluster *cluster, struct lh_survey *s, uint64_t timeout_ms);
 void lh_survey_deinit(struct lh_survey *s);
 
-/* UNAVAILABLE, and a sentence: none has answered. */
+/* UNAVAILABLE, and a sentence: none has answered. PERMISSION: because this side may not ask. */
 int lh_survey_check(const struct lh_survey *s);
 
-/* Why the first of those cannot be reached that said why; NULL: none did. */
+/* Why one refuses this side, or else why the first of those cannot be reached that said why; NULL:
+ * none did. */
 const char *lh_survey_reason(const struct lh_survey *s);
 
 /* Asks those without `was_asked`, all at once, and drops what they answered before. False: there is

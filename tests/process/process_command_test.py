@@ -432,6 +432,8 @@ class MastersTest(CommandTest):
         self.assertEqual(self.run_json("masters")["active"], "")
         err = self.run_command("masters", "--transfer", status=69)[1]
         self.assertIn("no master acts now", err)
+        self.say("m1", state="UNCONFIRMED")
+        self.assertRegex(self.rows()[1], ", nothing is known of it: no master acts$")
 
     def test_one_with_a_store_of_its_own(self):
         self.master.replies["Masters"] = self.schema.MastersReply(acting=True, reign=4,

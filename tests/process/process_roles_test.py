@@ -123,6 +123,7 @@ class RolesTest(TlsTest):
         wait_for("its session", lambda: any(
             s["server_id"] == "cs7" and s["live"] for s in self.cluster.json("servers")["servers"]))
         self.assertEqual(self.cluster.json("servers")["refused"], [])
+        self.assertEqual(node.log_text().count("(0 chunks, "), 2)
 
     def test_every_method_and_every_role(self):
         self.start_with("leasehold://writer/former none\n")
@@ -253,6 +254,22 @@ class RolesTest(TlsTest):
                                  server.log_text() + self.cluster.master.log_text())
         process_cluster.wait_for("the end of its session", lambda: "cs1" not in [
             s["server_id"] for s in self.cluster.json("servers")["servers"] if s["live"]])
+
+    def test_a_chunkserver_that_loses_its_role_says_that_it_is_refused(self):
+        self.start_with("# as the certificates say\n")
+        server = self.cluster.servers["cs1"]
+        with open(os.path.join(self.folder, "roles"), "w", encoding="utf-8") as file:
+            file.write("leasehold://chunkserver/cs1 none\n")
+        self.cluster.master.process.send_signal(signal.SIGHUP)
+        wait_for("the refusal", lambda: re.search(
+            r"ERROR chunkserver: no session with the master at \S+, trying on: leasehold://"
+            r"chunkserver/cs1 has the role none .* needs the role chunkserver\n",
+            server.log_text()))
+        # By its own table, too, nobody would take it for one.
+        self.assertEqual(server.stop(), 0)
+        ended = subprocess.run(server.argv, capture_output=True, encoding="utf-8", check=False)
+        self.assertIn("nobody takes a chunkserver for one without the role", ended.stderr)
+        self.assertEqual(ended.returncode, 64)
 
     def says_now(self, table, said):
         """All nodes read that table; each logs that."""

@@ -155,6 +155,9 @@ class StoreCopyTest(ClusterTest):
         self.assertEqual(self.etcd.get(b"test/"), {b"test/map/x": b"y"})
         self.assert_refused("etcd does not answer", self.in_lmdb,
                             f"etcd:127.0.0.1:{free_port()}/test", "--timeout=1s", status=69)
+        _, said = self.copy(self.in_lmdb, f"etcd:127.0.0.1:{free_port()}/test", "--timeout=3s")
+        self.assertIn("pairs read; waiting for etcd", said)
+        self.assertNotIn("written", said)
 
     def test_a_copy_that_ends_in_the_middle(self):
         self.fill()

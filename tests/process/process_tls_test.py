@@ -267,12 +267,33 @@ class RefusalsTest(TlsTest):
         self.assertNotIn("WITHOUT TLS", log)
         self.assertEqual(code, 0)
         for flags, says in (
-                ((f"--tls-dir={self.certs.issue('admin/ann')}",), "is not for servers"),
+                ((f"--tls-dir={self.certs.issue('admin/ann')}",),
+                 "the certificate of leasehold://admin/ann, and nobody takes a master for"),
                 ((f"--tls-dir={mine}", "--tls-key=/nowhere"), "cannot open /nowhere"),
-                ((f"--tls-cert={mine}/cert.pem",), "--tls-ca is missing")):
+                ((f"--tls-cert={mine}/cert.pem",), "--tls-ca is missing"),
+                ((f"--tls-dir={self.certs.issue('chunkserver/cs9')}",),
+                 "nobody takes a master for one without the role master"),
+                ((f"--tls-dir={mine}", "--store=etcd:127.0.0.1:1/x", "--advertise=127.0.0.2:PORT"),
+                 "mine/cert.pem is not for the host of 127.0.0.2:")):
             log, code = self.start_alone("--listen=127.0.0.1:PORT", *flags)
             self.assertIn(says, log)
             self.assertEqual(code, 64)
+
+    def test_what_a_chunkserver_says_at_its_start(self):
+        def start(who, *flags):
+            return subprocess.run(
+                [binary("leasehold-chunkserver"), f"--data-dir={self.folder}/none",
+                 "--listen=127.0.0.1:0", f"--tls-dir={self.certs.issue(who)}", *flags],
+                capture_output=True, encoding="utf-8", check=False)
+
+        for who, address, says in (
+                ("master/m", "127.0.0.1:1", "one without the role chunkserver"),
+                ("chunkserver/cs9", "[::1]:1", "cert.pem is not for the host of [::1]:1,"),
+                ("chunkserver/cs9", "elsewhere:1", "is not for the host of elsewhere:1,")):
+            ended = start(who, f"--advertise={address}")
+            self.assertIn(says, ended.stderr)
+            self.assertEqual(ended.returncode, 64)
+        self.assertFalse(os.path.exists(f"{self.folder}/none"))  # nothing was begun
 
 
 class HeadersTest(TlsTest):
@@ -311,9 +332,21 @@ class MastersTest(TlsTest):
         self.cluster.command("append", "--create", PATH, stdin=b"one\n")
         masters = self.cluster.json("masters")["masters"]
         acting = next(m for m in masters if m["acting"])
-        self.cluster.named(acting["master_id"]).kill()
+        killed = self.cluster.named(acting["master_id"])
+        killed.kill()
         self.cluster.command("append", PATH, stdin=b"two\n")
         self.assertEqual(self.cluster.command("cat", PATH), b"one\ntwo\n")
+        # Whoever may ask nothing hears that, also where a standby was asked first.
+        nobody = dict(self.cluster.environment(), LEASEHOLD_TLS_DIR=self.certs.issue("etcd/none"))
+        killed.start()
+        wait_for("it to stand by",
+                 lambda: "standby:" in killed.log_text().rpartition("ready on")[2])
+        for command in (("ls", "/", "--timeout=2s"), ("masters",),
+                        ("lock", "/x", "--timeout=2s", "--", "true")):
+            ended = subprocess.run([binary("leasehold"), *command], env=nobody,
+                                   capture_output=True, encoding="utf-8", check=False)
+            self.assertIn("leasehold://etcd/none has the role etcd and may not", ended.stderr)
+            self.assertEqual(ended.returncode, 1)
 
 
 class ShowTest(TlsTest):

@@ -172,8 +172,8 @@ static void a_refusal_says_who_lacks_what(void **state)
     (void)state;
     assert_false(may(READER, LH_METHOD_REMOVE));
     assert_string_equal(text,
-        READER " has the role reader and may not write (/leasehold.Master/Remove): that needs one "
-               "of the roles writer, admin");
+        READER " has the role reader and may not write (/leasehold.Master/Remove): that needs the "
+               "role writer or admin");
     read_table(WRITER " writer /logs/");
     assert_false(may_create(WRITER, "/other"));
     assert_string_equal(text,

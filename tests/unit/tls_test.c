@@ -196,7 +196,7 @@ static void expect_not_issued(struct lh_authority_wish wish, int error, const ch
 static void an_authority_issues_only_what_makes_sense(void **state)
 {
     const char *const good = "127.0.0.1", *const port = "127.0.0.1:7400",
-                      *const comma = "a,IP:1.1.1.1";
+                      *const comma = "a,IP:1.1.1.1", *const digits = "10.0.0.999";
 
     (void)state;
     expect_not_issued(
@@ -215,8 +215,9 @@ static void an_authority_issues_only_what_makes_sense(void **state)
     char why[700];
     const struct lh_authority_wish bad[] = {
         {.who = "master/x", .hosts = &port, .host_count = 1, .valid = DAY},
-        {.who = "master/x", .hosts = &comma, .host_count = 1, .valid = DAY}};
-    for (int i = 0; i < 2; i++) {
+        {.who = "master/x", .hosts = &comma, .host_count = 1, .valid = DAY},
+        {.who = "master/x", .hosts = &digits, .host_count = 1, .valid = DAY}};
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(lh_authority_issue(in("ca"), &bad[i], in("x"), false, why, sizeof why),
             LH_ERR_INVALID_ARGUMENT);
         assert_non_null(strstr(why, "is no host"));
@@ -617,6 +618,50 @@ static void tend_until(struct end *e, uint64_t renewed, uint64_t refused)
     assert_int_equal(f.tls.refused, refused);
 }
 
+static struct {
+    unsigned times;
+    char text[300];
+} ended;
+
+static void hear_ended(enum lh_level level, const char *text)
+{
+    if (strstr(text, "has run out") == NULL)
+        return;
+    assert_int_equal(level, LH_ERROR);
+    ended.times++;
+    (void)snprintf(ended.text, sizeof ended.text, "%s", text);
+}
+
+/* Others refuse it then; the server's own log says why, once. */
+static void a_server_says_that_its_certificate_has_run_out(void **state)
+{
+    const struct lh_rpc_tls files = files_of("brief");
+    struct lh_tls_figures f = {0};
+    struct lh_tls *tls;
+    char why[700];
+
+    (void)state;
+    do
+        issue_for("ca", "master/brief", "brief", "127.0.0.1", lh_seconds(2));
+    while (lh_tls_open(&files, LH_TLS_SERVES, hear_ended, &tls, why, sizeof why) != LH_OK);
+    while (ended.times == 0) {
+        pause_ms(20);
+        lh_tls_tend(tls);
+    }
+    assert_non_null(strstr(ended.text, "brief/cert.pem has run out"));
+    issue_for("ca", "master/brief", "brief", "127.0.0.1", DAY);
+    while (f.renewed == 0) {
+        pause_ms(20);
+        lh_tls_tend(tls);
+        f = (struct lh_tls_figures){0};
+        lh_tls_figures(tls, &f);
+    }
+    pause_ms(1100); /* it is looked at once more */
+    lh_tls_tend(tls);
+    assert_int_equal(ended.times, 1);
+    lh_tls_unref(tls);
+}
+
 static void renewed_files_are_for_new_connections_and_old_ones_go_on(void **state)
 {
     struct end server, client;
@@ -701,6 +746,7 @@ int main(void)
         cmocka_unit_test(a_certificate_that_runs_out_meanwhile_is_refused),
         cmocka_unit_test(who_is_called_must_be_who_answers),
         cmocka_unit_test(a_table_that_changes_ends_calls_to_who_may_not_answer_now),
+        cmocka_unit_test(a_server_says_that_its_certificate_has_run_out),
         cmocka_unit_test(renewed_files_are_for_new_connections_and_old_ones_go_on),
         cmocka_unit_test(files_that_are_no_use_are_told_once_and_the_old_ones_stay),
     };

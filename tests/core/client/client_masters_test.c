@@ -157,6 +157,30 @@ static void a_call_to_nobody_active_ends_at_its_deadline(void **state)
     world_deinit(w);
 }
 
+/* Nor does it say who does: it refuses this client, which is the reason and not who is away. */
+static void a_call_of_one_who_may_not_ask_who_acts_ends_as_refused(void **state)
+{
+    struct world *w = given(1);
+    Leasehold__StatRequest request = stat_request();
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 3000);
+    ask(w, &call);
+    while (w->events[w->taken].kind != LH_FX_COMPLETE) {
+        uint64_t link = take(w, LH_FX_OPEN)->link;
+        take(w, LH_FX_SEND);
+        if (w->methods[link] == LH_METHOD_STAT)
+            not_active(w, link);
+        else
+            end_link(w, link, LH_ERR_PERMISSION, "CN=x has the role none");
+        while (w->taken == w->count)
+            pass(w);
+    }
+    assert_string_equal(call.call.text, "CN=x has the role none");
+    done(w, &call, LH_ERR_PERMISSION);
+    world_deinit(w);
+}
+
 /* ---- Several masters. */
 
 static void not_active_is_answered_by_the_one_that_is(void **state)
@@ -834,6 +858,7 @@ int main(void)
         cmocka_unit_test(a_change_that_was_refused_by_standbys_alone_was_not_carried_out),
         cmocka_unit_test(a_learned_list_survives_the_first_masters_death),
         cmocka_unit_test(the_tails_answer_teaches_the_list_too),
+        cmocka_unit_test(a_call_of_one_who_may_not_ask_who_acts_ends_as_refused),
         cmocka_unit_test(a_deadline_tells_why_nothing_was_reached),
         cmocka_unit_test(nobody_is_asked_for_nobody),
         cmocka_unit_test(the_known_masters_are_listed_at_once),
