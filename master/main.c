@@ -4,6 +4,7 @@
 #include "master/page/page.h"
 #include "master/reigns/reigns.h"
 #include "master/store/stores.h"
+#include "master/watcher.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "runtime/notify.h"
@@ -356,10 +357,13 @@ int main(int argc, char **argv)
     struct lh_master_options o = {0};
     int code;
 
+    if (lh_watcher_is_meant(argc, argv))
+        return lh_watcher_main(argc, argv);
     if (!lh_master_options_parse(&o, argc, argv, &code))
         return code;
     uint64_t files = 0;
-    if (lh_server_prepare(&o.server, COMPONENT, &files, &code) &&
+    if ((o.data_dir != NULL || lh_watcher_start(argc, argv, &o.reigns.process, &code)) &&
+        lh_server_prepare(&o.server, COMPONENT, &files, &code) &&
         lh_server_certified(&o.server, COMPONENT, LH_SERVER_MASTER, o.reigns.address, &code))
         code = open_and_run(&o, argc, argv);
     lh_master_options_free(&o);

@@ -36,7 +36,7 @@ IMPURE = re.compile(
     r"|\w+/fuzz_\w+\.c"
     r"|master/store/\w+\.[ch]"
     r"|chunkserver/(data_dir\.c|options\.[ch])"
-    r"|master/((copy|page)/\w+|(etcd_)?options)\.[ch]"
+    r"|master/((copy|page)/\w+|(etcd_)?options|watcher)\.[ch]"
     r"|client/(library|command)/\w+\.[ch]"
     r"|sim/command/\w+\.[ch]"
     r"|sim/scenario/load\.c)$"

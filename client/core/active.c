@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
 #include "proto/codec.h"
@@ -55,6 +56,24 @@ static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
     enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->moved);
 }
 
+/* On a stream on which nothing is to be asked for seconds nobody notices that its master froze, and
+ * at the next one others wait for what whoever has that stream may hold. */
+static void move_attached(struct lh_client_active *a)
+{
+    const struct lh_finder *f = &a->finder;
+    struct lh_client_seeker *seeker, *next;
+
+    DL_FOREACH_SAFE (a->attached, seeker, next) {
+        if (seeker->choice == f->choices) {
+            seeker->reign = f->choice_reign;
+        } else if (f->choice_reign > seeker->reign) {
+            LH_MARK("quiet-stream-moves-to-another-master");
+            DL_DELETE(a->attached, seeker);
+            enlist(seeker, &a->moved);
+        }
+    }
+}
+
 /* All who doubt are looked at when the choice has changed, and at no other time: there may be
  * thousands of them, and each of their calls comes by here. */
 static void keep_up(struct lh_client *c)
@@ -72,6 +91,8 @@ static void keep_up(struct lh_client *c)
         DL_DELETE(all, seeker);
         judge(a, seeker);
     }
+    if (!LH_PLANTED("quiet-stream-stays"))
+        move_attached(a);
 }
 
 static void go_on(struct lh_client *c)
@@ -184,6 +205,8 @@ void lh_client_active_check(const struct lh_client *c)
         LH_ASSERT(s->address != NULL && s->choice == a->finder.choices);
     for (const struct lh_client_seeker *s = a->moved; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL && s->choice != a->finder.choices);
+    for (const struct lh_client_seeker *s = a->attached; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL);
     LH_ASSERT(first_ready(c) == NULL);
 }
 
@@ -221,9 +244,19 @@ void lh_client_active_doubt(struct lh_client *c, struct lh_client_seeker *seeker
             return; /* nobody else could be found */
         lh_finder_doubt(&a->finder);
     }
+    if (seeker->list == &a->attached)
+        lh_client_active_leave(c, seeker);
     if (seeker->list == NULL)
         judge(a, seeker);
     go_on(c);
+}
+
+void lh_client_active_attached(struct lh_client *c, struct lh_client_seeker *seeker)
+{
+    if (seeker->list == &c->active.moved)
+        return; /* whatever its last master says */
+    lh_client_active_leave(c, seeker);
+    enlist(seeker, &c->active.attached);
 }
 
 void lh_client_active_leave(struct lh_client *c, struct lh_client_seeker *seeker)
@@ -263,8 +296,9 @@ void lh_client_active_acts(
 }
 
 void lh_client_active_greeted(
-    struct lh_client *c, const struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting)
+    struct lh_client *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting)
 {
+    seeker->reign = greeting->reign;
     lh_finder_learn(&c->active.finder, seeker->choice, greeting->masters, greeting->n_masters);
     lh_client_active_acts(c, seeker, greeting->reign);
 }

@@ -15,7 +15,7 @@ struct lh_client_seeker {
     struct lh_client_seeker *prev, *next; /* ... with these */
     /* It waited, and may go to a master now: lh_client_active_choose(). */
     void (*go_on)(struct lh_client_seeker *seeker);
-    /* Its master is silent, and another one has been found to act. */
+    /* Its master is silent, or its reign is over, and another one has been found to act. */
     void (*elsewhere)(struct lh_client_seeker *seeker);
 };
 
@@ -32,7 +32,8 @@ struct lh_client_active {
     /* Rounds are for these: */
     struct lh_client_seeker *waiting;     /* for a master to be asked */
     struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
-    struct lh_client_seeker *moved;      /* likewise, and the choice is another one by now */
+    struct lh_client_seeker *moved;       /* likewise, and the choice is another one by now */
+    struct lh_client_seeker *attached;    /* has a stream on which nothing is asked now */
     uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
     char *refused; /* why a master would not say who acts; NULL: none, or one has said it since */
 };
@@ -50,6 +51,9 @@ bool lh_client_active_ready(const struct lh_client *c);
 void lh_client_active_choose(struct lh_client *c, struct lh_client_seeker *seeker);
 /* It has gone there. If others doubt the choice already, so does this one. */
 void lh_client_active_asked(struct lh_client *c, struct lh_client_seeker *seeker);
+/* It has a stream there that stays, and whatever was asked on it is answered: it is called
+ * elsewhere() when a master of a higher reign is chosen, whoever found that one. */
+void lh_client_active_attached(struct lh_client *c, struct lh_client_seeker *seeker);
 /* It waits until it may; then its go_on() is called. */
 void lh_client_active_wait(struct lh_client *c, struct lh_client_seeker *seeker);
 /* It does not wait, or doubt, any more. */
@@ -73,8 +77,8 @@ void lh_client_active_acts(
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call);
 
 /* Likewise, by what it greets a session with. */
-void lh_client_active_greeted(struct lh_client *c, const struct lh_client_seeker *seeker,
-    const Leasehold__Greeting *greeting);
+void lh_client_active_greeted(
+    struct lh_client *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting);
 
 /* The master that it chose has answered that to a request of that method. */
 void lh_client_active_answered(struct lh_client *c, const struct lh_client_seeker *seeker,

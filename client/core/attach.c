@@ -52,7 +52,7 @@ void lh_client_attach_asked(struct lh_client_session *s)
 /* The master has said something. `more`: something else is still unanswered. */
 static void heard(struct lh_client_session *s, bool more)
 {
-    lh_client_active_leave(s->client, &s->seeker);
+    lh_client_active_attached(s->client, &s->seeker);
     s->failures = 0;
     s->asked = LH_INSTANT_NEVER;
     set_silence(s, LH_INSTANT_NEVER);
@@ -153,6 +153,7 @@ void lh_client_attach(struct lh_client_session *s)
     s->first_stamp = s->last_stamp = 0;
     send_attach(s);
     lh_client_attach_asked(s);
+    lh_client_active_attached(c, &s->seeker);
     lh_client_active_asked(c, &s->seeker);
 }
 

@@ -63,6 +63,7 @@ static void open_stream(struct lh_client_watch *w)
     w->held = false;
     lh_fx_send(c->fx, w->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
+    lh_client_active_attached(c, &w->seeker);
     lh_client_active_asked(c, &w->seeker);
 }
 
@@ -235,7 +236,7 @@ static void answered(void *owner, const void *message, struct lh_buf *payload)
         return;
     }
     w->failures = 0;
-    lh_client_active_leave(c, &w->seeker);
+    lh_client_active_attached(c, &w->seeker);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
     queue(w, m);
     lh_client_active_acts(c, &w->seeker, 0);

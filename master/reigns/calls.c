@@ -193,7 +193,10 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
         lh_r_read_reply(r, in->message);
         break;
     case LH_R_ASK:
-        lh_r_asked_reply(r, in->message);
+        if (r->config.task == LH_REIGN_AFTER_DEATH)
+            lh_r_death_reply(r, in->message);
+        else
+            lh_r_candidate_reply(r, in->message);
         break;
     case LH_R_WATCH:
         lh_r_watch_reply(r, in->message);

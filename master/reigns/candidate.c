@@ -82,8 +82,9 @@ struct lh_instant lh_r_candidate_deadline(const struct lh_reigns *r)
     return waits_for_answer(r) ? LH_INSTANT_NEVER : goes_on_at(r);
 }
 
-void lh_r_head_is(struct lh_reigns *r, int64_t revision)
+void lh_r_candidate_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
 {
+    int64_t revision = reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0; /* 0: there is none */
     bool late = lh_instant_before(quarters_after(r, r->asked_at, 1), r->now);
 
     if (revision != r->copy.head_revision) {

@@ -300,11 +300,6 @@ void lh_r_read_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *rep
         page(r, reply);
 }
 
-void lh_r_asked_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
-{
-    lh_r_head_is(r, reply->n_kvs > 0 ? reply->kvs[0]->mod_revision : 0);
-}
-
 void lh_r_read_failed(struct lh_reigns *r, const char *text)
 {
     LH_MARK("compacted-while-loading");

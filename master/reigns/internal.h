@@ -103,11 +103,18 @@ LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
 
 /* A claim was lost: the next one comes later. */
 void lh_r_candidate_later(struct lh_reigns *r);
-/* What etcd says when it is asked before a claim. 0: there is no head. */
-void lh_r_head_is(struct lh_reigns *r, int64_t revision);
+/* What etcd says the head is, when it is asked before a claim. */
+void lh_r_candidate_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 /* Asks etcd, or claims, if it is time. */
 void lh_r_candidate_step(struct lh_reigns *r);
 struct lh_instant lh_r_candidate_deadline(const struct lh_reigns *r);
+
+/* ---- death.c */
+
+/* How many processes in a row died soon, as the next head of an acting master says it. */
+uint32_t lh_r_deaths(const struct lh_reigns *r);
+void lh_r_death_go(struct lh_reigns *r);
+void lh_r_death_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 
 /* ---- large.c */
 
@@ -289,5 +296,5 @@ void lh_r_anew(struct lh_reigns *r, const char *why);
 /* STANDBY: another master acts, as `copy.said` says it. False: it has other settings, the operator
  * was told, and the process ends. */
 bool lh_r_agrees(struct lh_reigns *r);
-/* Nothing can be done here. */
+/* It is done, or nothing can be done here. */
 void lh_r_stop_with(struct lh_reigns *r, int error);

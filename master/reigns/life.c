@@ -74,7 +74,7 @@ struct lh_reigns *lh_reigns_create(const struct lh_reign_config *config)
     r->settings.chunk_term_ns = r->config.master.chunk_term.ns;
     r->share = lh_term_for_holder(r->config.reign_term, r->config.master.drift_ppm);
     r->prng = (struct lh_prng){config->master.seed ^ UINT64_C(0x9e3779b97f4a7c15)};
-    r->process = lh_prng_next(&r->prng);
+    r->process = config->process != 0 ? config->process : lh_prng_next(&r->prng);
     r->next_link = 1;
     for (int i = 0; i < LH_R_PURPOSES; i++)
         r->calls[i].again_at = LH_INSTANT_NEVER;

@@ -143,6 +143,8 @@ bool lh_r_move_allows(struct lh_reigns *r)
         return false;
     case LH_REIGN_TAKE:
         return may_take(r);
+    case LH_REIGN_AFTER_DEATH:
+        break; /* it loads nothing */
     }
     return false;
 }

@@ -183,6 +183,10 @@ void lh_r_stop_with(struct lh_reigns *r, int error)
 void lh_r_resigned(struct lh_reigns *r)
 {
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " is over: resigned", r->copy.said->reign);
+    if (r->config.task == LH_REIGN_AFTER_DEATH) {
+        lh_r_stop_with(r, LH_OK);
+        return;
+    }
     if (r->transfer != 0) {
         Leasehold__TransferReply reply = LEASEHOLD__TRANSFER_REPLY__INIT;
         reply.reign = r->copy.said->reign;
@@ -335,6 +339,10 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
 
 static void go_on(struct lh_reigns *r)
 {
+    if (r->config.task == LH_REIGN_AFTER_DEATH) {
+        lh_r_death_go(r);
+        return;
+    }
     switch (r->phase) {
     case LH_REIGN_LEARNING:
         if (!r->prefix_seen) {
@@ -390,6 +398,8 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
         return LH_INSTANT_NEVER;
     struct lh_instant at = lh_instant_min(
         lh_r_calls_deadline(r), lh_instant_min(lh_r_records_deadline(r), lh_r_upkeep_deadline(r)));
+    if (r->config.task == LH_REIGN_AFTER_DEATH)
+        return lh_instant_min(lh_r_calls_deadline(r), r->stop_by);
     switch (r->phase) {
     case LH_REIGN_LEARNING:
         return lh_r_call_is_open(r, LH_R_READ) || lh_r_call_is_open(r, LH_R_PREFIX)

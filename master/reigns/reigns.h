@@ -13,6 +13,7 @@
  *   reigns.c     one step; the reign's life: standby, candidate, acting, resigned, deposed
  *   life.c       settings, creation, end
  *   candidate.c  when a standby may try to begin a reign
+ *   death.c      what is done in place of a process that has died
  *   gate.c       inputs that wait until the reign is confirmed
  *   writer.c     one transaction at a time: commits together, unknown outcomes, resigning
  *   txn.c        what one transaction consists of, and its fence
@@ -44,7 +45,8 @@
     X(stagger, 50, "the second standby in line waits this much longer than the first, and so on")  \
     X(records_every, 10000, "the list of masters is read this often")                              \
     X(compact_every, 60000, "the active master compacts etcd's history this often")                \
-    X(compact_behind, 300000, "history younger than this is kept")
+    X(compact_behind, 300000, "history younger than this is kept")                                 \
+    X(deaths_within, 60000, "a process that dies earlier in its reign dies soon")
 
 /* X(name, default, least, what it is) */
 #define LH_REIGN_COUNTS(X)                                                                         \
@@ -58,11 +60,12 @@
     X(outer_max, 32, 1, "prefixes around the own one that are looked at; the outermost are")       \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")                                       \
-    X(records_max, 1024, 64, "records of masters that are read, by id; the newest of them count")
+    X(records_max, 1024, 64, "records of masters that are read, by id; the newest of them count")  \
+    X(deaths_max, 3, 1, "with so many processes in a row that died soon no reign is resigned")
 
-/* What a process wants of the store. The last two are `leasehold store copy`: it takes part as a
- * candidate does, and never acts as a master. The core stops when it is done: with LH_OK, or with
- * an error that its last line of the log explains. */
+/* What a process wants of the store. FILL and TAKE are `leasehold store copy`: it takes part as a
+ * candidate does, and never acts as a master. All but SERVE stop when they are done: with LH_OK, or
+ * with an error that the last line of the log explains. */
 enum lh_reign_task {
     LH_REIGN_SERVE,
     /* An empty store gets what lh_reigns_fill() was given. One commit without changes (PERSIST)
@@ -70,7 +73,10 @@ enum lh_reign_task {
     LH_REIGN_FILL,
     /* The store's pairs are handed out, in one commit (PERSIST), after a transaction by which no
      * reign begins any more. If the commit fails, another transaction takes that back. */
-    LH_REIGN_TAKE
+    LH_REIGN_TAKE,
+    /* A process of this master has died, for certain (HA-3a). If it had the reign, that is
+     * resigned. */
+    LH_REIGN_AFTER_DEATH
 };
 
 struct lh_reign_config {
@@ -83,6 +89,8 @@ struct lh_reign_config {
     uint32_t member_count;                    /* at least 1 */
     const char *user, *password;              /* who this is to etcd; NULL: it does not ask */
     struct lh_duration reign_term;            /* T_reign */
+    uint64_t process;                         /* SERVE: a random number that no other process has;
+                                                 0: one is drawn. AFTER_DEATH: of who died */
     enum lh_reign_task task;                  /* FILL and TAKE have these more: */
     const char *elsewhere;                    /* the other store, in words */
     bool began_before;                        /* FILL: only a store that is being filled already */

@@ -163,9 +163,8 @@ struct lh_r_copy {
 };
 
 void lh_r_learn(struct lh_reigns *r);
-/* STANDBY: whether the head is still the copy's (HA-3). */
+/* What the head is now. */
 void lh_r_ask(struct lh_reigns *r);
-void lh_r_asked_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 void lh_r_read_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
 void lh_r_read_failed(struct lh_reigns *r, const char *text);
 void lh_r_watch(struct lh_reigns *r);

@@ -34,6 +34,8 @@ static int64_t behind(struct lh_reigns *r)
 /* While it learns, too: what etcd says of itself comes before a first claim then. */
 static bool asks_status(const struct lh_reigns *r)
 {
+    if (r->config.task == LH_REIGN_AFTER_DEATH)
+        return false;
     return r->phase == LH_REIGN_ACTING || r->phase == LH_REIGN_STANDBY ||
            r->phase == LH_REIGN_LEARNING;
 }

@@ -19,6 +19,7 @@ static LeaseholdStored__Head own_head(struct lh_reigns *r)
     head.address = (char *)(uintptr_t)r->config.address;
     head.reign_term_ns = r->config.reign_term.ns;
     head.settings = &r->settings;
+    head.process = r->process;
     return head;
 }
 
@@ -29,6 +30,7 @@ LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
     head.reign = r->copy.said->reign;
     head.number = r->copy.said->number + 1;
     head.pieces = r->writer.named ? r->writer.piece_count : 0;
+    head.deaths = lh_r_deaths(r);
     if (r->phase == LH_REIGN_COPYING) {
         head.state = r->copy.said->state;
         head.elsewhere = r->copy.said->elsewhere;
@@ -95,6 +97,7 @@ void lh_r_claim(struct lh_reigns *r)
         head.reign = last->reign + !LH_PLANTED("reign-number-used-again");
         head.follows = last->number;
         head.pieces = last->pieces;
+        head.deaths = last->deaths;
     }
     /* Reigns may have been that an older copy does not know: chunkservers refuse lower ones. */
     if (r->config.master.restored)
@@ -262,6 +265,10 @@ static void applied(struct lh_reigns *r, int64_t revision, struct lh_instant fir
 
 static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
 {
+    if (r->config.task == LH_REIGN_AFTER_DEATH) {
+        lh_r_learn_later(r, lh_nanoseconds(0));
+        return;
+    }
     if (r->writer.kind != LH_R_CLAIM || r->config.task != LH_REIGN_SERVE) {
         lh_r_deposed(r,
             head == NULL ? "the store has no head any more" : "another master's reign has begun");

@@ -271,6 +271,7 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
     lh_sim_roles_init(c);
     if (config->etcd_members > 0)
         lh_sim_shared_init(c);
+    lh_sim_watchers_init(c);
     measure_space(c);
     return c;
 }

@@ -26,6 +26,7 @@ struct lh_sim_cluster_config {
     size_t masters, servers, clients;
     /* Not 0: the masters share a store in an etcd of so many members (HA). */
     uint32_t etcd_members;
+    bool watchers; /* then each master's process has one (HA-3a) */
     struct lh_sim_etcd_config etcd;
     struct lh_reign_config reigns; /* times and limits; identities are filled in for each */
     size_t strangers;              /* that misbehave from the beginning on (stranger.h) */
@@ -63,6 +64,8 @@ bool lh_sim_has_rights(const struct lh_sim_cluster *c, const struct lh_sim_node 
  * other one. Where they share one: who reigns and knows it is confirmed, else who reigned last. */
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
 struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number); /* from 1 */
+/* The process that watches that master; NULL: there are none. */
+struct lh_sim_node *lh_sim_watcher_of(const struct lh_sim_cluster *c, size_t number);
 struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number);    /* from 1 */
 struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number);    /* from 1 */
 

@@ -49,6 +49,9 @@ struct master {
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
+    struct lh_sim_node *watcher; /* watchers.c */
+    uint64_t process;            /* the process's number */
+    uint64_t ended; /* that of one that ended, and whose watcher is to begin; 0: none */
 };
 
 struct server {
@@ -129,6 +132,11 @@ void lh_sim_roles_deinit(struct lh_sim_cluster *c);
 void lh_sim_shared_init(struct lh_sim_cluster *c);
 void lh_sim_shared_deinit(struct lh_sim_cluster *c);
 extern const struct lh_sim_role lh_sim_reigns_role;
+/* What the master's process runs with; its `running` is set. */
+void lh_sim_reign_config(const struct master *m, struct lh_reign_config *config);
+
+/* watchers.c */
+void lh_sim_watchers_init(struct lh_sim_cluster *c);
 
 /* requests.c */
 struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);

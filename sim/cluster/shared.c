@@ -12,25 +12,34 @@
 
 /* ---- The masters. ---- */
 
+void lh_sim_reign_config(const struct master *m, struct lh_reign_config *config)
+{
+    const struct lh_sim_cluster *c = m->cluster;
+    char text[512];
+
+    *config = c->config.reigns;
+    config->master = m->running;
+    config->id = config->address = m->name;
+    config->prefix = PREFIX;
+    config->member_count = (uint32_t)lh_sim_etcd_members(c->shared.etcd);
+    for (uint32_t i = 0; i < config->member_count; i++)
+        config->members[i] = lh_sim_name(lh_sim_etcd_member(c->shared.etcd, i));
+    lh_reign_config_fill(config);
+    int error = lh_reign_config_check(config, text, sizeof text);
+    LH_ASSERT(error == LH_OK);
+}
+
 static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
     struct master *self = arg;
     struct lh_sim_cluster *c = self->cluster;
-    struct lh_reign_config config = c->config.reigns;
-    char text[512];
+    struct lh_reign_config config;
 
-    config.master = c->config.master;
-    config.master.seed = lh_prng_next(lh_sim_random(c->sim));
-    lh_sim_give_capabilities(c, node, &config.master);
-    self->running = config.master;
-    config.id = config.address = self->name;
-    config.prefix = PREFIX;
-    config.member_count = (uint32_t)lh_sim_etcd_members(c->shared.etcd);
-    for (uint32_t i = 0; i < config.member_count; i++)
-        config.members[i] = lh_sim_name(lh_sim_etcd_member(c->shared.etcd, i));
-    lh_reign_config_fill(&config);
-    int error = lh_reign_config_check(&config, text, sizeof text);
-    LH_ASSERT(error == LH_OK);
+    self->running = c->config.master;
+    self->running.seed = lh_prng_next(lh_sim_random(c->sim));
+    lh_sim_give_capabilities(c, node, &self->running);
+    lh_sim_reign_config(self, &config);
+    config.process = self->process = lh_mix64(self->running.seed) | 1;
     *core = lh_reigns_core(lh_reigns_create(&config));
     return true;
 }

@@ -69,6 +69,8 @@ static void find_actors(struct lh_sim_observers *o)
         for (size_t i = 0; i < lh_sim_etcd_members(lh_sim_shared_etcd(o->cluster)); i++)
             add_actor(o, lh_sim_etcd_member(lh_sim_shared_etcd(o->cluster), i), PART_OTHER, 0);
     }
+    for (uint32_t i = 0; config->watchers && i < config->masters; i++)
+        add_actor(o, lh_sim_watcher_of(o->cluster, i + 1), PART_OTHER, 0);
     o->ruin = config->ruin;
     o->server_count = (uint32_t)config->servers;
     o->servers = lh_alloc_array(config->servers, sizeof(struct actor *));

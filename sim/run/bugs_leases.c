@@ -2,6 +2,9 @@
 
 const struct lh_sim_bug lh_sim_lease_bugs[] = {
     /* Leases for programs: sessions. */
+    {"quiet-stream-stays", "HA-10",
+        "a session on which nothing is asked stays at a master that froze, whatever others know",
+        "story"},
     {"greeting-of-lower-reign-believed", "PS-2",
         "a program shows what it has to a master that is deposed, and takes what that one says",
         "INV-13"},

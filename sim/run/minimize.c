@@ -316,7 +316,8 @@ static bool default_settings(struct search *s)
         SETTING(write), SETTING(sync), SETTING(read), SETTING(commit), SETTING(delay_tail),
         SETTING(disk_tail), SETTING(timer_late), SETTING(on_loss), SETTING(suspect_after),
         SETTING(grace), SETTING(trash_retention), SETTING(repair_streams), SETTING(repair_rate),
-        SETTING(scrub_period), SETTING(balance), SETTING(etcd_takes), SETTING(reign_term)};
+        SETTING(scrub_period), SETTING(balance), SETTING(etcd_takes), SETTING(reign_term),
+        SETTING(watchers)};
     struct lh_sim_settings defaults = lh_sim_settings_default(0);
     bool any = false;
 

@@ -159,6 +159,7 @@ static void draw_masters(struct lh_sim_plan *plan, struct lh_prng *random)
 
     s->masters = lh_sim_few(random, 2, 4);
     s->etcd = (uint32_t[]){1, 3, 3, 3, 5}[lh_prng_below(random, 5)];
+    s->watchers = lh_prng_chance(random, 60);
     if (lh_prng_chance(random, 40))
         s->etcd_takes =
             lh_sim_up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 3, 40)));

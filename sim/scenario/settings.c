@@ -42,6 +42,7 @@ static const struct phrase {
     {"etcd members <>", {SLOT("", lh_sim_slot_small, etcd)}},
     {"etcd takes <>", {SLOT("", lh_sim_slot_range, etcd_takes)}},
     {"reign term <>", {SLOT("", lh_sim_slot_duration, reign_term)}},
+    {"watchers <>", {SLOT("", lh_sim_slot_flag, watchers)}},
     {"session term <>", {SLOT("", lh_sim_slot_duration, session_term)}},
     {"chunk term <>", {SLOT("", lh_sim_slot_duration, chunk_term)}},
     {"drift <> ppm", {SLOT("", lh_sim_slot_small, drift_ppm)}},
@@ -275,9 +276,11 @@ static bool check_nodes(const struct lh_sim_settings *s, char *text, size_t text
             LH_MASTERS_MAX, LH_ETCD_MEMBERS_MAX);
     if (s->masters > 1 && s->etcd == 0)
         return lh_sim_complain(text, text_size, "several masters need an etcd");
-    /* One more stands for what the masters share. */
+    if (s->watchers && s->etcd == 0)
+        return lh_sim_complain(text, text_size, "watchers need an etcd");
+    /* One more stands for what the masters share, and each may have a watcher. */
     if (s->etcd > 0 &&
-        s->servers + s->clients + s->strangers + s->masters + s->etcd + 1 > LH_SIM_NODES_MAX)
+        s->servers + s->clients + s->strangers + 2 * s->masters + s->etcd + 1 > LH_SIM_NODES_MAX)
         return lh_sim_complain(
             text, text_size, "there must be at most %d nodes in all", LH_SIM_NODES_MAX - 1);
     return true;
@@ -326,6 +329,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.capabilities = s->capabilities;
     c.masters = s->masters;
     c.etcd_members = s->etcd;
+    c.watchers = s->watchers;
     c.etcd.propose = s->etcd_takes;
     c.etcd.read = (struct lh_sim_range){
         lh_nanoseconds(s->etcd_takes.min.ns / 2), lh_nanoseconds(s->etcd_takes.max.ns / 2)};

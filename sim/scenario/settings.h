@@ -32,6 +32,7 @@ struct lh_sim_settings {
     uint32_t servers, clients, strangers;
     uint32_t masters, etcd;         /* several masters share a store in so many members of etcd */
     struct lh_duration reign_term;  /* T_reign */
+    bool watchers;                  /* of masters' processes (HA-3a) */
     struct lh_sim_range etcd_takes; /* from a request's arrival until it takes effect */
     struct lh_duration session_term, chunk_term;
     uint32_t drift_ppm;

@@ -128,6 +128,54 @@ static void a_silent_master_is_doubted_and_left_for_a_newer_one(void **state)
     world_deinit(&w);
 }
 
+static void say_acts(uint64_t link, uint64_t reign)
+{
+    Leasehold__MastersReply acts = LEASEHOLD__MASTERS_REPLY__INIT;
+
+    acts.reign = reign;
+    acts.acting = true;
+    say(&w, link, &acts);
+}
+
+/* Nothing is asked on it before its next heartbeat, and somebody may wait for what it has. */
+static void a_quiet_session_goes_where_a_call_has_found_a_newer_master(void **state)
+{
+    static const uint64_t reigns[] = {4, 3};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        Leasehold__StatRequest request = LEASEHOLD__STAT_REQUEST__INIT;
+        struct lh_master_call call = {.call.kind = LH_CALL_MASTER,
+            .method = LH_METHOD_STAT,
+            .request = &request.base};
+        request.path = (char *)(uintptr_t) "/f";
+        /* given: a call that is not answered */
+        given_session(&s, &w);
+        uint64_t old = s.link;
+        call.deadline = in_ms(&w, 60000);
+        ask(&w, &call);
+        uint64_t stat = expect_request(&w, LH_METHOD_STAT, "m1:1", NULL);
+        pass_ms(&w, 500);
+        expect_request(&w, LH_METHOD_MASTERS, "m1:1", NULL);
+        uint64_t m2 = expect_request(&w, LH_METHOD_MASTERS, "m2:1", NULL);
+        expect_quiet(&w);
+        /* when: another one acts, in the next reign; or is another way to the same one */
+        say_acts(m2, reigns[i]);
+        /* then */
+        if (reigns[i] == 3) {
+            expect_quiet(&w);
+        } else {
+            expect_close(&w, stat);
+            expect_request(&w, LH_METHOD_STAT, "m2:1", NULL);
+            expect_close(&w, old);
+            assert_false(expect_attach(&s, "m2:1")->opens);
+            say_greeting(&s, 4);
+            expect_show(&s);
+        }
+        world_deinit(&w);
+    }
+}
+
 /* Half the term: the connection may be dead, and the master well. */
 static void a_stream_that_is_silent_for_long_is_replaced(void **state)
 {
@@ -340,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_standby_leads_to_the_active_master),
         cmocka_unit_test(a_greeting_of_a_lower_reign_is_refused),
         cmocka_unit_test(a_silent_master_is_doubted_and_left_for_a_newer_one),
+        cmocka_unit_test(a_quiet_session_goes_where_a_call_has_found_a_newer_master),
         cmocka_unit_test(a_stream_that_is_silent_for_long_is_replaced),
         cmocka_unit_test(a_session_without_answers_is_suspended_and_resumes),
         cmocka_unit_test(an_answer_resumes_a_suspended_session),
