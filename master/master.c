@@ -314,6 +314,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
     lh_m_wire(m);
+    m->chunks.words = m->tombstones.words = true;
     m->commit.next_ticket = 1;
     m->timers.bounded = true;
     RB_INIT(&m->paths);

@@ -6,8 +6,8 @@
  * message that depends on a commit is emitted by that commit's LH_IN_PERSISTED or later. If a
  * commit fails, memory is ahead for good, so the core stops with the error (LH_FX_STOPPED).
  *
- * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys; if it then
- * follows another master (HA-8), lh_master_amend() for each of that one's commits, in their order;
+ * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys, and
+ * lh_master_loaded(); if it then follows another master (HA-8), lh_master_amend() for each of that one's commits, in their order;
  * and, once it is to act, lh_master_set_reign() and steps. The first step is the master's start in
  * the sense of LEASE-7: feed it without delay. What it does from then on depends on what is stored,
  * not on the way by which that came in.
@@ -55,6 +55,15 @@ void lh_master_destroy(struct lh_master *m);
  *   WRONG_FORMAT  written by a newer release */
 LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,
     const void *value, size_t value_size, char *text, size_t text_size);
+
+/* When all pairs are there: whether that is all. CORRUPT: a pair was lost, or is another one than a
+ * master has written (PAIR-2); as lh_master_load(). */
+LH_MUST_USE int lh_master_loaded(const struct lh_master *m, char *text, size_t text_size);
+
+/* A master's record by itself, and its value again, malloc'd, with its seal if its format has
+ * seals. NULL: it cannot be read. */
+struct LeaseholdStored__Master *lh_master_record_read(const void *value, size_t value_size);
+uint8_t *lh_master_record_write(const struct LeaseholdStored__Master *record, uint32_t *value_size);
 
 /* Takes in one whole commit of another master, after loading and before the first step: puts, and
  * deletes (`value` is NULL), in any order, a key at most once. They stay the caller's. The cost is

@@ -75,7 +75,7 @@ int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
     while (o->at < o->count && error == LH_OK)
         error = load_change(r, &o->changes[o->at++], text, text_size);
     lh_r_overlay_clear(o);
-    return error;
+    return error != LH_OK ? error : lh_master_loaded(r->master, text, text_size);
 }
 
 void lh_r_overlay_clear(struct lh_r_overlay *o)

@@ -60,6 +60,7 @@ struct lh_m_server {
 
     uint32_t number; /* in `m->server_list`, for as long as this master runs */
     bool dirty;
+    uint32_t pair;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_server) dirty_link;
 

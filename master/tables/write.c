@@ -15,6 +15,7 @@
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/tables/write.h"
 
+#include "base/seal.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
@@ -52,15 +53,34 @@ static size_t server_key(uint8_t *key, const char *id)
     return 1 + size;
 }
 
-static void put_message(
-    struct lh_master *m, const uint8_t *key, size_t key_size, const ProtobufCMessage *message)
+/* With its seal (PAIR-1). `value` has LH_SEAL_BYTES more bytes than its size. `word`: the record's;
+ * NULL: none is kept, of the master's record and while all is written for tests. */
+static void put_sealed(struct lh_master *m, uint32_t *word, const uint8_t *key, size_t key_size,
+    uint8_t *value, size_t size)
+{
+    uint64_t hash = lh_seal_hash(key, key_size, value, size);
+
+    lh_seal_write(value + size, hash);
+    lh_fx_put(m->fx, key, key_size, value, size + LH_SEAL_BYTES);
+    if (word != NULL && !m->commit.writes_all)
+        lh_m_pair_take(m, word, hash, false);
+}
+
+static void put_message(struct lh_master *m, uint32_t *word, const uint8_t *key, size_t key_size,
+    const ProtobufCMessage *message)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
-    uint8_t *value = lh_alloc(size + 1);
+    uint8_t *value = lh_alloc(size + LH_SEAL_BYTES);
 
     protobuf_c_message_pack(message, value);
-    lh_fx_put(m->fx, key, key_size, value, size);
+    put_sealed(m, word, key, key_size, value, size);
     free(value);
+}
+
+static void delete_pair(struct lh_master *m, uint32_t *word, const uint8_t *key, size_t key_size)
+{
+    lh_fx_delete(m->fx, key, key_size);
+    lh_m_pair_drop(m, word);
 }
 
 static void put_master(struct lh_master *m)
@@ -76,10 +96,13 @@ static void put_master(struct lh_master *m)
     if (m->behind != NULL)
         record.behind = m->behind;
     record.revision = m->history.floor;
-    put_message(m, (const uint8_t *)"M", 1, &record.base);
+    record.pairs = m->pairs.count;
+    record.sum = m->pairs.sum;
+    record.bare = m->pairs.bare;
+    put_message(m, NULL, (const uint8_t *)"M", 1, &record.base);
 }
 
-static void put_server(struct lh_master *m, const struct lh_m_server *s)
+static void put_server(struct lh_master *m, struct lh_m_server *s)
 {
     LeaseholdStored__Server record = LEASEHOLD_STORED__SERVER__INIT;
     uint8_t key[KEY_MAX];
@@ -93,7 +116,7 @@ static void put_server(struct lh_master *m, const struct lh_m_server *s)
     record.address = s->address;
     record.failure_domain = s->failure_domain;
     record.admin = s->admin;
-    put_message(m, key, server_key(key, s->id), &record.base);
+    put_message(m, &s->pair, key, server_key(key, s->id), &record.base);
 }
 
 static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
@@ -129,7 +152,8 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
         record.granted_fence = c->motion->grant->fence;
     }
     record.intent_to_seal = c->intent_to_seal;
-    put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
+    put_message(m, lh_idmap_word(&m->chunks, c->id), key, chunk_key(key, c->file->id, c->index),
+        &record.base);
 }
 
 static size_t call_key(uint8_t *key, uint64_t client, uint64_t number)
@@ -139,7 +163,7 @@ static size_t call_key(uint8_t *key, uint64_t client, uint64_t number)
     return 17;
 }
 
-static void put_call(struct lh_master *m, const struct lh_m_call *call)
+static void put_call(struct lh_master *m, struct lh_m_call *call)
 {
     LeaseholdStored__Call record = LEASEHOLD_STORED__CALL__INIT;
     uint8_t key[KEY_MAX];
@@ -149,28 +173,54 @@ static void put_call(struct lh_master *m, const struct lh_m_call *call)
     record.reply.data = (uint8_t *)(uintptr_t)call->reply;
     record.reply.len = call->reply_size;
     record.forgotten = call->forgotten;
-    put_message(m, key, call_key(key, call->client, call->number), &record.base);
+    put_message(m, &call->pair, key, call_key(key, call->client, call->number), &record.base);
 }
 
-static void put_tombstone(struct lh_master *m, uint64_t chunk, uint64_t at)
+/* Where the word of a chunk's tombstone is. NULL: nowhere; it is of a preallocated chunk that is a
+ * file's now. */
+static uint32_t *tombstone_word(struct lh_master *m, uint64_t chunk)
 {
-    uint8_t key[KEY_MAX], version[8];
+    struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, chunk);
+
+    return prealloc != NULL ? &prealloc->pair : lh_idmap_word(&m->tombstones, chunk);
+}
+
+static void put_tombstone(struct lh_master *m, uint32_t *word, uint64_t chunk, uint64_t at)
+{
+    uint8_t key[KEY_MAX], version[8 + LH_SEAL_BYTES];
 
     put_u64(version, at);
-    lh_fx_put(m->fx, key, number_key(key, 'r', chunk), version, sizeof version);
+    put_sealed(m, word, key, number_key(key, 'r', chunk), version, 8);
+}
+
+static void flush_tombstone(struct lh_master *m, const struct lh_m_mark *mark)
+{
+    uint8_t key[KEY_MAX], version[8] = {0};
+    size_t size = number_key(key, 'r', mark->chunk);
+    uint32_t *word = tombstone_word(m, mark->chunk), none = 0;
+
+    if (mark->put) {
+        put_tombstone(m, word != NULL ? word : &none, mark->chunk, mark->version);
+        return;
+    }
+    /* A preallocated chunk is a file's now; what is stored of it says version 0. */
+    LH_ASSERT(word == NULL);
+    none = lh_m_pair_word_of(lh_seal_hash(key, size, version, sizeof version));
+    delete_pair(m, &none, key, size);
 }
 
 /* The chunk goes, and its tombstone comes. Its file is still there. */
 static void delete_chunk(struct lh_master *m, struct lh_m_chunk *c)
 {
     uint8_t key[KEY_MAX];
+    uint32_t *word = lh_idmap_word(&m->chunks, c->id);
 
-    lh_fx_delete(m->fx, key, chunk_key(key, c->file->id, c->index));
-    put_tombstone(m, c->id, c->version);
+    delete_pair(m, word, key, chunk_key(key, c->file->id, c->index));
+    put_tombstone(m, tombstone_word(m, c->id), c->id, c->version);
     c->file = NULL;
 }
 
-static void put_file(struct lh_master *m, const struct lh_m_file *f)
+static void put_file(struct lh_master *m, struct lh_m_file *f)
 {
     LeaseholdStored__File record = LEASEHOLD_STORED__FILE__INIT;
     uint8_t key[KEY_MAX];
@@ -192,7 +242,7 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
         record.fence = f->motion->fence;
         record.lock_name = f->motion->lock_name;
     }
-    put_message(m, key, number_key(key, 'f', f->id), &record.base);
+    put_message(m, &f->pair, key, number_key(key, 'f', f->id), &record.base);
 }
 
 static size_t text_key(uint8_t *key, char letter, const char *text)
@@ -212,7 +262,7 @@ static size_t program_key(uint8_t *key, const struct lh_m_program *p)
     return 1 + sizeof p->id;
 }
 
-static void put_program(struct lh_master *m, const struct lh_m_program *p)
+static void put_program(struct lh_master *m, struct lh_m_program *p)
 {
     LeaseholdStored__Program record = LEASEHOLD_STORED__PROGRAM__INIT;
     uint8_t key[KEY_MAX];
@@ -224,10 +274,10 @@ static void put_program(struct lh_master *m, const struct lh_m_program *p)
     record.lookups = p->lookups;
     if (p->identity != NULL)
         record.identity = p->identity;
-    put_message(m, key, program_key(key, p), &record.base);
+    put_message(m, &p->pair, key, program_key(key, p), &record.base);
 }
 
-static void put_policy(struct lh_master *m, const struct lh_m_policy *policy)
+static void put_policy(struct lh_master *m, struct lh_m_policy *policy)
 {
     LeaseholdStored__Policy record = LEASEHOLD_STORED__POLICY__INIT;
     uint8_t key[KEY_MAX];
@@ -238,7 +288,7 @@ static void put_policy(struct lh_master *m, const struct lh_m_policy *policy)
     record.term_max_ms = lh_duration_ms(policy->term_max);
     record.no_lease = policy->no_lease;
     record.broadcast = policy->broadcast;
-    put_message(m, key, text_key(key, 'q', policy->prefix), &record.base);
+    put_message(m, &policy->pair, key, text_key(key, 'q', policy->prefix), &record.base);
 }
 
 static ProtobufCBinaryData session_of(bool attached, const uint8_t *session)
@@ -256,7 +306,7 @@ static ProtobufCBinaryData bytes_of(const struct lh_buf *b)
         .data = (uint8_t *)(uintptr_t)lh_buf_slices_const(b)[0].data, .len = b->size};
 }
 
-static void put_value(struct lh_master *m, const struct lh_m_value *v)
+static void put_value(struct lh_master *m, struct lh_m_value *v)
 {
     LeaseholdStored__Value record = LEASEHOLD_STORED__VALUE__INIT;
     uint8_t key[KEY_MAX];
@@ -265,10 +315,10 @@ static void put_value(struct lh_master *m, const struct lh_m_value *v)
     record.value = bytes_of(&v->bytes);
     record.session = session_of(v->attached, v->session);
     record.token = v->token;
-    put_message(m, key, text_key(key, 'v', v->name->text), &record.base);
+    put_message(m, &v->pair, key, text_key(key, 'v', v->name->text), &record.base);
 }
 
-static void put_change(struct lh_master *m, const struct lh_m_value_change *c)
+static void put_change(struct lh_master *m, struct lh_m_value_change *c)
 {
     LeaseholdStored__ValueChange record = LEASEHOLD_STORED__VALUE_CHANGE__INIT;
     uint8_t key[KEY_MAX];
@@ -277,14 +327,14 @@ static void put_change(struct lh_master *m, const struct lh_m_value_change *c)
     record.removed = c->removed;
     record.value = bytes_of(&c->bytes);
     record.session = session_of(c->attached, c->session);
-    put_message(m, key, number_key(key, 'h', c->revision), &record.base);
+    put_message(m, &c->pair, key, number_key(key, 'h', c->revision), &record.base);
 }
 
 static void write_leases(struct lh_master *m)
 {
     struct lh_m_program *p;
     struct lh_m_policy *policy;
-    const struct lh_m_value_change *c;
+    struct lh_m_value_change *c;
     struct lh_m_name *n;
 
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
@@ -306,11 +356,12 @@ static void write_leases(struct lh_master *m)
 void lh_m_write_all(struct lh_master *m)
 {
     const struct lh_m_chunk *c;
-    const struct lh_m_file *f;
-    const struct lh_m_server *s;
     const struct lh_m_tombstone *t;
+    struct lh_m_file *f;
+    struct lh_m_server *s;
     struct lh_m_call *call;
 
+    m->commit.writes_all = true;
     lh_fx_persist(m->fx, 0);
     if (m->cluster_id != NULL)
         put_master(m);
@@ -322,10 +373,11 @@ void lh_m_write_all(struct lh_master *m)
     LH_IDMAP_FOREACH(c, &m->chunks)
         put_chunk(m, c);
     LH_IDMAP_FOREACH(t, &m->tombstones)
-        put_tombstone(m, t->chunk, t->version);
+        put_tombstone(m, NULL, t->chunk, t->version);
     TAILQ_FOREACH(s, &m->all_servers, all_link)
         put_server(m, s);
     write_leases(m);
+    m->commit.writes_all = false;
 }
 
 static void flush_programs(struct lh_master *m, struct lh_m_commit *commit)
@@ -337,7 +389,7 @@ static void flush_programs(struct lh_master *m, struct lh_m_commit *commit)
         STAILQ_REMOVE_HEAD(&m->commit.dirty_programs, dirty_link);
         p->dirty = false;
         if (p->over)
-            lh_fx_delete(m->fx, key, program_key(key, p));
+            delete_pair(m, &p->pair, key, program_key(key, p));
         else
             put_program(m, p);
         LH_GROW(commit->programs, commit->program_capacity, commit->program_count + 1);
@@ -370,7 +422,7 @@ static void flush_changes(struct lh_master *m)
 
     while ((c = STAILQ_FIRST(&m->commit.dirty_changes)) != NULL) {
         const struct lh_m_name *name = lh_m_name_find(m, c->name);
-        const struct lh_m_value *v = name == NULL ? NULL : name->more->value;
+        struct lh_m_value *v = name == NULL ? NULL : name->more->value;
         STAILQ_REMOVE_HEAD(&m->commit.dirty_changes, dirty_link);
         c->dirty = false;
         put_change(m, c);
@@ -398,7 +450,7 @@ static void flush_calls(struct lh_master *m)
     }
     while ((call = TAILQ_FIRST(&m->calls.dropped)) != NULL) {
         TAILQ_REMOVE(&m->calls.dropped, call, link);
-        lh_fx_delete(m->fx, key, call_key(key, call->client, call->number));
+        delete_pair(m, &call->pair, key, call_key(key, call->client, call->number));
         free(call);
     }
 }
@@ -416,9 +468,6 @@ void lh_m_flush(struct lh_master *m)
     commit->ticket = m->commit.next_ticket++;
     TAILQ_INSERT_TAIL(&m->commit.under_way, commit, link);
     lh_fx_persist(m->fx, commit->ticket);
-    if (m->dirty)
-        put_master(m);
-    m->dirty = false;
     flush_calls(m);
     flush_programs(m, commit);
     flush_policies(m);
@@ -426,12 +475,8 @@ void lh_m_flush(struct lh_master *m)
 
     struct lh_m_mark *mark;
     while ((mark = STAILQ_FIRST(&m->commit.dirty_tombstones)) != NULL) {
-        uint8_t key[KEY_MAX];
         STAILQ_REMOVE_HEAD(&m->commit.dirty_tombstones, link);
-        if (mark->put)
-            put_tombstone(m, mark->chunk, mark->version);
-        else
-            lh_fx_delete(m->fx, key, number_key(key, 'r', mark->chunk));
+        flush_tombstone(m, mark);
         free(mark);
     }
     struct lh_m_server *s;
@@ -467,4 +512,6 @@ void lh_m_flush(struct lh_master *m)
             put_file(m, f);
         }
     }
+    put_master(m); /* with the sum of all that is stored then (PAIR-1) */
+    m->dirty = false;
 }

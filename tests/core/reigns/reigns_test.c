@@ -154,7 +154,7 @@ static void a_term_above_the_head_s_reign_that_a_watch_shows_is_refused(void **s
     /* given */
     world_begin(&w, NULL);
     world_loads(&w, head);
-    record.format = LH_MASTER_FORMAT;
+    record.format = LH_MASTER_FORMAT_BARE;
     record.cluster_id = (char *)(uintptr_t) "c";
     record.next_file = record.next_chunk = 1;
     record.master_term = 9;
