@@ -52,8 +52,7 @@ static void check_pairs(const struct lh_master *m)
     RB_FOREACH(name, lh_m_name_tree, (struct lh_m_name_tree *)(uintptr_t)&m->names.tree)
         if (name->more->value != NULL)
             add_pair(&sum, name->more->value->pair);
-    LH_ASSERT(sum.count == m->pairs.count && sum.sum == m->pairs.sum &&
-              sum.bare == m->pairs.bare);
+    LH_ASSERT(sum.count == m->pairs.count && sum.sum == m->pairs.sum && sum.bare == m->pairs.bare);
 }
 
 /* FAIL-2a. */

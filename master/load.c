@@ -302,7 +302,7 @@ int lh_m_check_pairs(const struct lh_master *m, char *text, size_t text_size)
 {
     const struct lh_m_pairs *is = &m->pairs, *was = &m->recorded;
 
-    if (!m->sealed || LH_PLANTED("sum-not-looked-at") ||
+    if (!m->sealed || LH_PLANTED("sum-not-looked-at") || LH_PLANTED("seals-not-looked-at") ||
         (is->count == was->count && is->sum == was->sum && is->bare == was->bare))
         return LH_OK;
     return CORRUPT("it has %" PRIu64 " pairs and the master's record counts %" PRIu64 "%s: a pair "

@@ -7,12 +7,12 @@
  * commit fails, memory is ahead for good, so the core stops with the error (LH_FX_STOPPED).
  *
  * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys, and
- * lh_master_loaded(); if it then follows another master (HA-8), lh_master_amend() for each of that one's commits, in their order;
- * and, once it is to act, lh_master_set_reign() and steps. The first step is the master's start in
- * the sense of LEASE-7: feed it without delay. What it does from then on depends on what is stored,
- * not on the way by which that came in.
+ * lh_master_loaded(); if it then follows another master (HA-8), lh_master_amend() for each of that
+ * one's commits, in their order; and, once it is to act, lh_master_set_reign() and steps. The first
+ * step is the master's start in the sense of LEASE-7: feed it without delay. What it does from then
+ * on depends on what is stored, not on the way by which that came in.
  *
- * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/write.c).
+ * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/put.c).
  *
  * Packages, each above the next; none calls one above it:
  *   master.c, durable.c, wiring.c   one step; what follows from a commit; who hears of what
@@ -92,6 +92,11 @@ void lh_master_records(struct lh_master *m, struct lh_effects *fx);
  * (DISK_FULL). `why`: a sentence for whoever is refused; copied. NULL: it has room, as at first.
  * Who waits for a chunk learns of the end by asking again. Call it between steps. */
 void lh_master_store_fills(struct lh_master *m, const char *why);
+
+/* Somebody else has changed or deleted the pair of that key in the store: the next step puts it
+ * again as it should be, or deletes it, in a commit of its own (PAIR-5). Call it between steps, of
+ * a core that was stepped. */
+void lh_master_write_again(struct lh_master *m, const void *key, size_t key_size);
 
 /* Addresses of all masters of the cluster, this one's too: from now on answers list them (HA-10).
  * They are copied, and replace the list before. `count` 0, as at first: this is the only master,

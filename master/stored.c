@@ -57,7 +57,8 @@ int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t k
     parsed->text[0] = 0;
     if (letter == 'M' && key_size == 1)
         return LH_OK;
-    if ((letter == 'q' || letter == 's' || letter == 'v') && key_size > 1 && key_size < sizeof parsed->text + 1) {
+    if ((letter == 'q' || letter == 's' || letter == 'v') && key_size > 1 &&
+        key_size < sizeof parsed->text + 1) {
         memcpy(parsed->text, key + 1, key_size - 1);
         parsed->text[key_size - 1] = 0;
         if (strlen(parsed->text) == key_size - 1)
@@ -87,9 +88,8 @@ static int check_master(
             "start the newer release",
             record->format, LH_MASTER_FORMAT);
     if ((bare && record->format > LH_MASTER_FORMAT_BARE) || record->cluster_id[0] == 0 ||
-        record->next_chunk == 0 ||
-        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0 ||
-        record->next_file > LH_M_STORED_NUMBER_MAX ||
+        record->next_chunk == 0 || record->next_chunk > LH_LEASE_ID_LAST / 2 ||
+        record->next_file == 0 || record->next_file > LH_M_STORED_NUMBER_MAX ||
         record->master_term > LH_M_STORED_NUMBER_MAX || record->revision > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the master's record is incomplete; restore the store from a backup");
     return LH_OK;

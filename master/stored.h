@@ -1,5 +1,5 @@
 /* A stored record, read: its key, what is in it, and that it makes sense by itself. Whether it fits
- * the others say load.c and amend.c. The keys are in master/tables/write.c. */
+ * the others say load.c and amend.c. The keys are in master/tables/put.c. */
 #pragma once
 
 #include "base/error.h"

@@ -186,9 +186,7 @@ void lh_r_move_forget(struct lh_reigns *r)
 /* The first pair is the master's record: every load has seen to it. */
 static LeaseholdStored__Master *master_record(const struct lh_r_move *m)
 {
-    return m->count == 0
-               ? NULL
-               : lh_master_record_read(m->pairs[0].value, m->pairs[0].value_size);
+    return m->count == 0 ? NULL : lh_master_record_read(m->pairs[0].value, m->pairs[0].value_size);
 }
 
 bool lh_r_move_whole(struct lh_reigns *r)

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,12 +28,12 @@
 /* Of a page: what it is. Of a node: its value is in pages of its own. Of the free pages' tree: its
  * keys are numbers. */
 enum { IS_BRANCH = 1, IS_LEAF = 2, IS_OVERFLOW = 4, IS_META = 8 };
-#define NODE_IS_LARGE  1u
-#define KEYS_ARE_TXNS  8u
-#define FREE           0
-#define MAIN           1
+#define NODE_IS_LARGE 1u
+#define KEYS_ARE_TXNS 8u
+#define FREE          0
+#define MAIN          1
 
-/* Pages behind the file's end that may be free: a transaction took them, and left them unwritten. */
+/* Pages behind the file's end that may be free: a transaction took them and did not write them. */
 #define UNWRITTEN_MAX 65536u
 
 struct page_header {
@@ -66,9 +68,9 @@ struct check {
     int file;
     uint64_t file_bytes;
     uint32_t page_bytes;
-    struct meta meta; /* the newer one */
-    uint8_t *seen;    /* a bit for each page: it is used, or free */
-    bool in_free;     /* which tree is walked */
+    struct meta meta;      /* the newer one */
+    uint8_t *seen;         /* a bit for each page: it is used, or free */
+    bool in_free;          /* which tree is walked */
     uint8_t last[KEY_MAX]; /* the key before the next one */
     size_t last_size;
     enum { LAST_NONE, LAST_PAIR, LAST_LEADS } last_is; /* LEADS: the next one may be the same */
@@ -174,8 +176,8 @@ static uint64_t number_at(const void *at)
     return number;
 }
 
-static int compare(const struct check *c, const uint8_t *a, size_t a_size, const uint8_t *b,
-    size_t b_size)
+static int compare(
+    const struct check *c, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
 {
     if (c->in_free) {
         uint64_t left = number_at(a), right = number_at(b);
@@ -301,8 +303,8 @@ static bool large_value(struct check *c, const uint8_t *key, uint64_t number, ui
     if (!c->in_free)
         return true;
     uint8_t *value = lh_alloc(size + 1);
-    sound = read_at(c, value, size, number * c->page_bytes + HEADER) &&
-            free_list(c, key, value, size);
+    sound =
+        read_at(c, value, size, number * c->page_bytes + HEADER) && free_list(c, key, value, size);
     free(value);
     return sound;
 }
@@ -335,8 +337,8 @@ static bool branch(struct check *c, const uint8_t *page, size_t count, unsigned 
     for (size_t i = 0; i < count; i++) {
         struct node_header node = node_at(page, i);
         const uint8_t *key = page + places[i] + NODE_HEADER;
-        uint64_t child = (uint64_t)node.low | (uint64_t)node.high << 16 |
-                         (uint64_t)node.flags << 32;
+        uint64_t child =
+            (uint64_t)node.low | (uint64_t)node.high << 16 | (uint64_t)node.flags << 32;
         /* The first one leads to whatever is below the second; its own key is not looked at. */
         if ((i > 0 && !rises(c, key, node.key_size, true)) || !walk(c, child, levels - 1))
             return false;
@@ -377,14 +379,14 @@ static bool tree(struct check *c, int which)
     return walk(c, t->root, t->depth);
 }
 
-int lh_lmdb_check(int file, char *why, size_t why_size)
+static bool is_sound(int file, char *what, size_t what_size)
 {
-    struct check c = {.file = file, .why = why, .why_size = why_size};
+    struct check c = {.file = file, .why = what, .why_size = what_size};
     struct stat found;
     bool sound = fstat(file, &found) == 0 || wrong(&c, "it cannot be read (%m)");
 
     if (sound && found.st_size == 0)
-        return LH_OK;
+        return true;
     c.file_bytes = sound ? (uint64_t)found.st_size : 0;
     sound = sound && read_metas(&c);
     if (sound) {
@@ -392,5 +394,25 @@ int lh_lmdb_check(int file, char *why, size_t why_size)
         sound = tree(&c, FREE) && tree(&c, MAIN);
     }
     free(c.seen);
-    return sound ? LH_OK : LH_ERR_CORRUPT;
+    return sound;
+}
+
+int lh_lmdb_check(int directory, const char *path, char *why, size_t why_size)
+{
+    char what[256];
+    int file = openat(directory, "data.mdb", O_RDONLY | O_CLOEXEC);
+
+    if (file < 0) {
+        (void)snprintf(why, why_size, "%s: cannot open the file data.mdb: %m", path);
+        return errno == ENOENT ? LH_OK : lh_error_from_errno(errno);
+    }
+    bool sound = is_sound(file, what, sizeof what);
+    close(file);
+    if (sound)
+        return LH_OK;
+    (void)snprintf(why, why_size,
+        "%s: the metadata store data.mdb was damaged: %s; restore it from a backup "
+        "(docs/operations.md, \"Backup\")",
+        path, what);
+    return LH_ERR_CORRUPT;
 }

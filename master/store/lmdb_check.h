@@ -12,6 +12,6 @@
 
 #include <stddef.h>
 
-/* `file` is data.mdb, open for reading; an empty one is sound. CORRUPT: `why` says, in part of a
- * sentence, what is wrong. */
-LH_MUST_USE int lh_lmdb_check(int file, char *why, size_t why_size);
+/* Looks at data.mdb in the directory that is open, and at `path`. None, and an empty one, are
+ * sound. On failure `why` says what to do: CORRUPT, or what lh_error_from_errno() says. */
+LH_MUST_USE int lh_lmdb_check(int directory, const char *path, char *why, size_t why_size);

@@ -409,26 +409,6 @@ static int check_format(struct store *s, char *why, size_t why_size)
     return LH_OK;
 }
 
-/* Before LMDB maps it. */
-static int check_file(struct store *s, char *why, size_t why_size)
-{
-    char what[256];
-    int fd = openat(s->directory, "data.mdb", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0 && errno != ENOENT)
-        return refuse_errno(s, "open the file data.mdb", why, why_size);
-    if (fd < 0)
-        return LH_OK;
-    int error = lh_lmdb_check(fd, what, sizeof what);
-    close(fd);
-    if (error != LH_OK)
-        snprintf(why, why_size,
-            "%s: the metadata store data.mdb was damaged: %s; restore it from a backup "
-            "(docs/operations.md, \"Restoring\")",
-            s->path, what);
-    return error;
-}
-
 static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_size)
 {
     MDB_txn *txn;
@@ -491,7 +471,7 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     if (error == LH_OK)
         error = lh_begun_look(s->directory, s->path, &s->begun, why, why_size);
     if (error == LH_OK)
-        error = check_file(s, why, why_size);
+        error = lh_lmdb_check(s->directory, s->path, why, why_size);
     if (error == LH_OK)
         error = open_lmdb(s, map_bytes, why, why_size);
     if (error == LH_OK) {

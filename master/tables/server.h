@@ -113,3 +113,4 @@ static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *les
 }
 
 struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */
+struct lh_m_server *lh_m_server_find(struct lh_master *m, const char *id); /* NULL: unknown */

@@ -175,6 +175,7 @@ struct lh_master {
         STAILQ_HEAD(, lh_m_program) dirty_programs;
         STAILQ_HEAD(, lh_m_policy) dirty_policies;
         STAILQ_HEAD(, lh_m_value_change) dirty_changes;
+        STAILQ_HEAD(, lh_m_again) again;
         bool writes_all;           /* lh_m_write_all(): nothing becomes durable */
         uint64_t next_ticket;      /* of this step's commit, should there be one */
         uint64_t durable;          /* all commits up to this one are */

@@ -462,8 +462,8 @@ static int load_with(const uint8_t *key, size_t key_size, const uint8_t *value, 
     if (value_size > 0)
         memcpy(pair.value, value, value_size);
     world_seal(&pair);
-    error = lh_master_load(
-        m, pair.key, pair.key_size, pair.value, pair.value_size, text, sizeof text);
+    error =
+        lh_master_load(m, pair.key, pair.key_size, pair.value, pair.value_size, text, sizeof text);
     free(pair.key);
     free(pair.value);
     lh_master_destroy(m);
