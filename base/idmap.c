@@ -7,13 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A page is 2,048 bytes, which allocators give without loss. */
+/* A page is 2,048 bytes, or with words 3,068 of 3,072, which allocators give without loss. */
 #define PAGE_MAX 255u
 
 struct lh_idmap_page {
     uint64_t count;
     void *records[PAGE_MAX];
+    uint32_t words[]; /* PAGE_MAX, or none */
 };
+
+/* Records and their words go on from `from` at `to`, of a page or another one. */
+static void move(const struct lh_idmap *map, struct lh_idmap_page *to_page, size_t to,
+    const struct lh_idmap_page *page, size_t from, size_t count)
+{
+    memmove(&to_page->records[to], &page->records[from], count * sizeof *page->records);
+    if (map->words)
+        memmove(&to_page->words[to], &page->words[from], count * sizeof *page->words);
+}
 
 static uint64_t id_of(const void *record)
 {
@@ -66,7 +76,9 @@ static struct lh_idmap_page *page_add(struct lh_idmap *map, size_t at, uint64_t 
     LH_GROW(map->places, map->place_capacity, map->place_count + 1);
     memmove(&map->places[at + 1], &map->places[at], (map->place_count - at) * sizeof *map->places);
     map->place_count++;
-    map->places[at] = (struct lh_idmap_place){first, lh_alloc(sizeof *map->places[at].page)};
+    size_t words = map->words ? PAGE_MAX * sizeof(uint32_t) : 0;
+    map->places[at] =
+        (struct lh_idmap_place){first, lh_alloc(sizeof *map->places[at].page + words)};
     return map->places[at].page;
 }
 
@@ -82,7 +94,7 @@ void lh_idmap_deinit(struct lh_idmap *map)
     for (size_t i = 0; i < map->place_count; i++)
         free(map->places[i].page);
     free(map->places);
-    *map = (struct lh_idmap){0};
+    *map = (struct lh_idmap){.words = map->words};
 }
 
 /* The upper half of a full page goes into a new one behind it. */
@@ -93,7 +105,7 @@ static void split(struct lh_idmap *map, size_t at)
     struct lh_idmap_page *next = page_add(map, at + 1, id_of(page->records[stay]));
 
     next->count = page->count - stay;
-    memcpy(next->records, &page->records[stay], next->count * sizeof *page->records);
+    move(map, next, 0, page, stay, next->count);
     page->count = stay;
 }
 
@@ -116,8 +128,10 @@ void lh_idmap_add(struct lh_idmap *map, void *record)
     struct lh_idmap_page *page = map->places[at].page;
     size_t i = below(&map->places[at], id);
     LH_ASSERT(i == page->count || id_of(page->records[i]) != id);
-    memmove(&page->records[i + 1], &page->records[i], (page->count - i) * sizeof *page->records);
+    move(map, page, i + 1, page, i, page->count - i);
     page->records[i] = record;
+    if (map->words)
+        page->words[i] = 0;
     page->count++;
     map->places[at].first = id_of(page->records[0]);
     map->count++;
@@ -131,7 +145,7 @@ static void merge(struct lh_idmap *map, size_t at)
     struct lh_idmap_page *page = map->places[at].page, *next = map->places[at + 1].page;
     if (page->count + next->count > PAGE_MAX / 2)
         return;
-    memcpy(&page->records[page->count], next->records, next->count * sizeof *page->records);
+    move(map, page, page->count, next, 0, next->count);
     page->count += next->count;
     page_remove(map, at + 1);
 }
@@ -144,7 +158,7 @@ void lh_idmap_remove(struct lh_idmap *map, const void *record)
 
     LH_ASSERT(i < page->count && page->records[i] == record);
     page->count--;
-    memmove(&page->records[i], &page->records[i + 1], (page->count - i) * sizeof *page->records);
+    move(map, page, i, page, i + 1, page->count - i);
     map->count--;
     if (page->count == 0) {
         page_remove(map, at);
@@ -172,4 +186,14 @@ void *lh_idmap_find(const struct lh_idmap *map, uint64_t id)
     void *record = lh_idmap_from(map, id);
 
     return record != NULL && id_of(record) == id ? record : NULL;
+}
+
+uint32_t *lh_idmap_word(const struct lh_idmap *map, uint64_t id)
+{
+    LH_ASSERT(map->words);
+    if (map->place_count == 0)
+        return NULL;
+    struct lh_idmap_page *page = map->places[place_of(map, id)].page;
+    size_t i = below(&map->places[place_of(map, id)], id);
+    return i < page->count && id_of(page->records[i]) == id ? &page->words[i] : NULL;
 }

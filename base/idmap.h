@@ -4,9 +4,13 @@
  * The map is a row of pages, each a sorted array of pointers. A record's number is its first field,
  * so the map keeps none, and the record must not change it while it is in the map. Finding one is a
  * binary search over the pages; within a page the place is mostly known from the number. Adding in
- * the middle moves part of a page. Nothing here owns the records. */
+ * the middle moves part of a page. Nothing here owns the records.
+ *
+ * A map may keep a word beside each record (`words`): 4 bytes, where a field of the record's own
+ * would cost an allocator's step of 16. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +23,10 @@ struct lh_idmap {
     } * places;
     size_t place_count, place_capacity;
     size_t count; /* of records */
+    bool words;   /* there is one beside each record; set while the map is empty */
 };
 
-/* An empty map is all zeros. */
+/* An empty map is all zeros, but for `words`. */
 void lh_idmap_deinit(struct lh_idmap *map);
 
 /* `record` points to its uint64_t number, which is not in the map. */
@@ -32,6 +37,9 @@ void lh_idmap_remove(struct lh_idmap *map, const void *record);
 void *lh_idmap_find(const struct lh_idmap *map, uint64_t id);
 /* The record with the least number that is not below `id`; NULL: there is none. */
 void *lh_idmap_from(const struct lh_idmap *map, uint64_t id);
+
+/* The word beside that record, 0 at first; good until the map changes. NULL: there is no record. */
+uint32_t *lh_idmap_word(const struct lh_idmap *map, uint64_t id);
 
 /* All records, in order. The loop's body may add others, and remove this one before it frees it. */
 #define LH_IDMAP_FOREACH(record, map)                                                              \

@@ -97,7 +97,7 @@ static void decode_header(const uint8_t *data, size_t size)
 static void make_master(LeaseholdStored__Master *record)
 {
     leasehold_stored__master__init(record);
-    record->format = LH_MASTER_FORMAT;
+    record->format = LH_MASTER_FORMAT_BARE;
     record->cluster_id = (char *)"c";
     record->next_file = record->next_chunk = 100;
 }

@@ -167,7 +167,7 @@ static void fill(struct lh_reigns *r)
     LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
     struct lh_change *pairs = lh_alloc(sizeof *pairs);
 
-    record.format = LH_MASTER_FORMAT;
+    record.format = LH_MASTER_FORMAT_BARE;
     record.cluster_id = (char *)"c";
     record.master_term = record.next_file = record.next_chunk = 7;
     pairs->key_size = 1;

@@ -125,8 +125,8 @@ static int comes(struct lh_master *m, const struct lh_change *change, char *text
 
     if (change->value == NULL)
         return LH_OK;
-    int error = lh_m_stored_read(
-        &record, change->key, change->key_size, change->value, change->value_size, text, text_size);
+    int error = lh_m_stored_read(&record, change->key, change->key_size, change->value,
+        change->value_size, lh_m_takes_bare(m, change->key, change->key_size), text, text_size);
     return error != LH_OK ? error : lh_m_load_record(m, &record, text, text_size);
 }
 
@@ -149,7 +149,7 @@ static int amend(struct lh_master *m, const struct lh_change *const *sorted, siz
     if (error == LH_OK && (lh_idmap_from(&m->files, m->next_file) != NULL ||
                               lh_idmap_from(&m->chunks, m->next_chunk) != NULL))
         return CORRUPT("files or chunks have higher numbers than were given out");
-    return error;
+    return error != LH_OK ? error : lh_m_check_pairs(m, text, text_size);
 }
 
 int lh_master_amend(struct lh_master *m, const struct lh_change *changes, size_t count, char *text,

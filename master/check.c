@@ -7,6 +7,54 @@
 #include "master/tables/tables.h"
 #include "master/values/values.h"
 
+static void add_pair(struct lh_m_pairs *sum, uint32_t word)
+{
+    if (word == 0)
+        return;
+    sum->count++;
+    sum->sum += word & ~(LH_M_PAIR_STORED | LH_M_PAIR_BARE);
+    sum->bare += (word & LH_M_PAIR_BARE) != 0;
+}
+
+/* PAIR-1: what is counted is what the records say of their pairs. */
+static void check_pairs(const struct lh_master *m)
+{
+    struct lh_m_pairs sum = {0};
+    const struct lh_m_prealloc *prealloc;
+    const struct lh_m_value_change *change;
+    const struct lh_m_tombstone *t;
+    const struct lh_m_chunk *c;
+    const struct lh_m_file *f;
+    struct lh_m_server *s;
+    struct lh_m_call *call;
+    struct lh_m_program *p;
+    struct lh_m_policy *policy;
+    struct lh_m_name *name;
+
+    LH_IDMAP_FOREACH(f, &m->files)
+        add_pair(&sum, f->pair);
+    LH_IDMAP_FOREACH(c, &m->chunks)
+        add_pair(&sum, *lh_idmap_word(&m->chunks, c->id));
+    LH_IDMAP_FOREACH(t, &m->tombstones)
+        add_pair(&sum, *lh_idmap_word(&m->tombstones, t->chunk));
+    LH_IDMAP_FOREACH(prealloc, &m->preallocs)
+        add_pair(&sum, prealloc->pair);
+    LH_IDMAP_FOREACH(change, &m->history.changes)
+        add_pair(&sum, change->pair);
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        add_pair(&sum, s->pair);
+    RB_FOREACH(call, lh_m_call_tree, (struct lh_m_call_tree *)(uintptr_t)&m->calls.tree)
+        add_pair(&sum, call->pair);
+    RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree)
+        add_pair(&sum, p->pair);
+    RB_FOREACH(policy, lh_m_policy_tree, (struct lh_m_policy_tree *)(uintptr_t)&m->policies.tree)
+        add_pair(&sum, policy->pair);
+    RB_FOREACH(name, lh_m_name_tree, (struct lh_m_name_tree *)(uintptr_t)&m->names.tree)
+        if (name->more->value != NULL)
+            add_pair(&sum, name->more->value->pair);
+    LH_ASSERT(sum.count == m->pairs.count && sum.sum == m->pairs.sum && sum.bare == m->pairs.bare);
+}
+
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 {
@@ -346,6 +394,7 @@ void lh_master_check(const struct lh_master *m)
     if (m->stopped)
         return; /* memory may be ahead for good, and nobody acts on it */
     lh_grantor_check(m->leases.engine);
+    check_pairs(m);
     LH_IDMAP_FOREACH(c, &m->chunks)
         check_chunk(m, c);
     LH_IDMAP_FOREACH(f, &m->files)

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 /* The format of the metadata store that this code reads and writes. */
-#define LH_MASTER_FORMAT 4u
+#define LH_MASTER_FORMAT      5u
+#define LH_MASTER_FORMAT_BARE 4u /* the last one whose pairs had no seals (PAIR-1) */
 
 #define LH_PATH_BYTES_MAX         1024u
 #define LH_REPLICATION_MAX        16u

@@ -24,6 +24,11 @@ static void free_queues(struct lh_master *m)
         lh_buf_clear(&r->message);
         free(r);
     }
+    struct lh_m_again *again;
+    while ((again = STAILQ_FIRST(&m->commit.again)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.again, link);
+        free(again);
+    }
     struct lh_m_commit *commit;
     while ((commit = TAILQ_FIRST(&m->commit.under_way)) != NULL) {
         TAILQ_REMOVE(&m->commit.under_way, commit, link);

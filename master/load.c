@@ -27,6 +27,8 @@ static void load_master(struct lh_master *m, const LeaseholdStored__Master *reco
     if (m->history.last < record->revision)
         m->history.last = record->revision;
     m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
+    m->sealed = record->format > LH_MASTER_FORMAT_BARE;
+    m->recorded = (struct lh_m_pairs){record->pairs, record->sum, record->bare};
 }
 
 /* The file gets its name; one that has another is out of its index. */
@@ -211,7 +213,7 @@ static void load_change(
         record->value.len, session_of(&record->session));
 }
 
-int lh_m_load_record(
+static int take_record(
     struct lh_master *m, const struct lh_m_stored *record, char *text, size_t text_size)
 {
     switch (record->key.kind) {
@@ -250,6 +252,71 @@ int lh_m_load_record(
     return LH_OK;
 }
 
+/* Where the record that was taken in keeps its pair's word. */
+static uint32_t *word_of(struct lh_master *m, const struct lh_m_stored *record)
+{
+    const struct lh_m_stored_key *key = &record->key;
+
+    switch (key->kind) {
+    case LH_M_STORED_MASTER:
+        break;
+    case LH_M_STORED_FILE:
+        return &lh_m_file_by_id(m, key->id)->pair;
+    case LH_M_STORED_CHUNK:
+        return lh_idmap_word(&m->chunks, record->chunk->chunk);
+    case LH_M_STORED_TOMBSTONE:
+        return lh_idmap_word(&m->tombstones, key->id);
+    case LH_M_STORED_SERVER:
+        return &lh_m_server_get(m, key->text)->pair;
+    case LH_M_STORED_CALL:
+        return &lh_m_call_find(m, key->id, key->index)->pair;
+    case LH_M_STORED_PROGRAM:
+        return &lh_m_program_find(m, key->session)->pair;
+    case LH_M_STORED_POLICY:
+        return &lh_m_policy_find(m, key->text)->pair;
+    case LH_M_STORED_VALUE:
+        return &lh_m_name_find(m, key->text)->more->value->pair;
+    case LH_M_STORED_CHANGE:
+        return &lh_m_history_from(m, key->id)->pair;
+    }
+    return NULL;
+}
+
+int lh_m_load_record(
+    struct lh_master *m, const struct lh_m_stored *record, char *text, size_t text_size)
+{
+    int error = take_record(m, record, text, text_size);
+    uint32_t *word = error == LH_OK ? word_of(m, record) : NULL;
+
+    if (word != NULL)
+        lh_m_pair_take(m, word, record->hash, record->bare);
+    return error;
+}
+
+bool lh_m_takes_bare(const struct lh_master *m, const uint8_t *key, size_t key_size)
+{
+    return !m->sealed || m->recorded.bare > 0 || (key_size == 1 && *key == LH_M_STORED_MASTER);
+}
+
+int lh_m_check_pairs(const struct lh_master *m, char *text, size_t text_size)
+{
+    const struct lh_m_pairs *is = &m->pairs, *was = &m->recorded;
+
+    if (!m->sealed || LH_PLANTED("sum-not-looked-at") || LH_PLANTED("seals-not-looked-at") ||
+        (is->count == was->count && is->sum == was->sum && is->bare == was->bare))
+        return LH_OK;
+    return CORRUPT("it has %" PRIu64 " pairs and the master's record counts %" PRIu64 "%s: a pair "
+                   "was lost, added or put back, and no master does that; restore the store from a "
+                   "backup (docs/operations.md, \"Restoring\")",
+        is->count, was->count, is->count == was->count ? ", with another sum of their hashes" : "");
+}
+
+int lh_master_loaded(const struct lh_master *m, char *text, size_t text_size)
+{
+    LH_ASSERT(!m->started);
+    return lh_m_check_pairs(m, text, text_size);
+}
+
 /* `leasehold store copy`: masters use the other store. */
 static int refuse_elsewhere(const void *value, size_t value_size, char *text, size_t text_size)
 {
@@ -282,6 +349,7 @@ int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const 
         return refuse_elsewhere(value, value_size, text, text_size);
     if (m->cluster_id == NULL && (key_size != 1 || *(const char *)key != LH_M_STORED_MASTER))
         return CORRUPT("it has no master's record; is this a master's data directory?");
-    int error = lh_m_stored_read(&record, key, key_size, value, value_size, text, text_size);
+    int error = lh_m_stored_read(&record, key, key_size, value, value_size,
+        lh_m_takes_bare(m, key, key_size), text, text_size);
     return error != LH_OK ? error : lh_m_load_record(m, &record, text, text_size);
 }

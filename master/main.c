@@ -256,15 +256,19 @@ static int serve(struct node *node)
 static int open_store(struct node *node)
 {
     const struct lh_master_options *o = node->options;
-    char why[512] = "";
+    char why[1024] = "", text[512];
     int error =
         lh_metastore_open("lmdb", o->data_dir, on_committed, node, &node->store, why, sizeof why);
 
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
     error = lh_metastore_load(node->store, on_pair, node, why, sizeof why);
-    if (error == LH_OK)
-        return LH_SERVER_DONE;
+    if (error == LH_OK) {
+        error = lh_master_loaded(node->core, text, sizeof text);
+        if (error == LH_OK)
+            return LH_SERVER_DONE;
+        (void)snprintf(why, sizeof why, "%s: %s", o->data_dir, text);
+    }
     if (why[0] != 0)
         lh_log(LH_ERROR, COMPONENT, "%s", why);
     return lh_server_exit_code(error);

@@ -252,6 +252,8 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     m->purged = 0;
     if (!m->started)
         start(m);
+    else
+        lh_m_flush_again(m);
     lh_leases_step(&m->leases, m->now, m->config.step_work);
     lh_timers_fire(&m->timers, m, m->now);
     dispatch(m, in);
@@ -314,6 +316,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
     lh_m_wire(m);
+    m->chunks.words = m->tombstones.words = true;
     m->commit.next_ticket = 1;
     m->timers.bounded = true;
     RB_INIT(&m->paths);
@@ -343,6 +346,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     STAILQ_INIT(&m->commit.dirty_programs);
     STAILQ_INIT(&m->commit.dirty_policies);
     STAILQ_INIT(&m->commit.dirty_changes);
+    STAILQ_INIT(&m->commit.again);
     RB_INIT(&m->programs.tree);
     STAILQ_INIT(&m->programs.settling);
     TAILQ_INIT(&m->programs.saying);
@@ -378,6 +382,19 @@ void lh_master_records(struct lh_master *m, struct lh_effects *fx)
     m->fx = fx;
     lh_m_write_all(m);
     m->fx = NULL;
+}
+
+void lh_master_write_again(struct lh_master *m, const void *key, size_t key_size)
+{
+    struct lh_m_again *again;
+
+    STAILQ_FOREACH(again, &m->commit.again, link)
+        if (again->key_size == key_size && memcmp(again->key, key, key_size) == 0)
+            return; /* a commit has a key once */
+    again = lh_alloc(sizeof *again + key_size);
+    again->key_size = key_size;
+    memcpy(again->key, key, key_size);
+    STAILQ_INSERT_TAIL(&m->commit.again, again, link);
 }
 
 void lh_master_store_fills(struct lh_master *m, const char *why)

@@ -6,13 +6,13 @@
  * message that depends on a commit is emitted by that commit's LH_IN_PERSISTED or later. If a
  * commit fails, memory is ahead for good, so the core stops with the error (LH_FX_STOPPED).
  *
- * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys; if it then
- * follows another master (HA-8), lh_master_amend() for each of that one's commits, in their order;
- * and, once it is to act, lh_master_set_reign() and steps. The first step is the master's start in
- * the sense of LEASE-7: feed it without delay. What it does from then on depends on what is stored,
- * not on the way by which that came in.
+ * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys, and
+ * lh_master_loaded(); if it then follows another master (HA-8), lh_master_amend() for each of that
+ * one's commits, in their order; and, once it is to act, lh_master_set_reign() and steps. The first
+ * step is the master's start in the sense of LEASE-7: feed it without delay. What it does from then
+ * on depends on what is stored, not on the way by which that came in.
  *
- * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/write.c).
+ * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/put.c).
  *
  * Packages, each above the next; none calls one above it:
  *   master.c, durable.c, wiring.c   one step; what follows from a commit; who hears of what
@@ -56,6 +56,15 @@ void lh_master_destroy(struct lh_master *m);
 LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,
     const void *value, size_t value_size, char *text, size_t text_size);
 
+/* When all pairs are there: whether that is all. CORRUPT: a pair was lost, or is another one than a
+ * master has written (PAIR-2); as lh_master_load(). */
+LH_MUST_USE int lh_master_loaded(const struct lh_master *m, char *text, size_t text_size);
+
+/* A master's record by itself, and its value again, malloc'd, with its seal if its format has
+ * seals. NULL: it cannot be read. */
+struct LeaseholdStored__Master *lh_master_record_read(const void *value, size_t value_size);
+uint8_t *lh_master_record_write(const struct LeaseholdStored__Master *record, uint32_t *value_size);
+
 /* Takes in one whole commit of another master, after loading and before the first step: puts, and
  * deletes (`value` is NULL), in any order, a key at most once. They stay the caller's. The cost is
  * proportional to the commit, times the logarithm of what is stored.
@@ -83,6 +92,11 @@ void lh_master_records(struct lh_master *m, struct lh_effects *fx);
  * (DISK_FULL). `why`: a sentence for whoever is refused; copied. NULL: it has room, as at first.
  * Who waits for a chunk learns of the end by asking again. Call it between steps. */
 void lh_master_store_fills(struct lh_master *m, const char *why);
+
+/* Somebody else has changed or deleted the pair of that key in the store: the next step puts it
+ * again as it should be, or deletes it, in a commit of its own (PAIR-5). Call it between steps, of
+ * a core that was stepped. */
+void lh_master_write_again(struct lh_master *m, const void *key, size_t key_size);
 
 /* Addresses of all masters of the cluster, this one's too: from now on answers list them (HA-10).
  * They are copied, and replace the list before. `count` 0, as at first: this is the only master,

@@ -1,7 +1,9 @@
 #include "master/stored.h"
 
+#include "base/seal.h"
 #include "lease/service.h"
 #include "master/config.h"
+#include "master/master.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
@@ -53,9 +55,10 @@ int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t k
     parsed->kind = (enum lh_m_stored_kind)letter;
     parsed->id = parsed->index = 0;
     parsed->text[0] = 0;
-    if ((letter == 'M' && key_size == 1) || (letter == 's' && key_size > 1))
+    if (letter == 'M' && key_size == 1)
         return LH_OK;
-    if ((letter == 'q' || letter == 'v') && key_size > 1 && key_size < sizeof parsed->text + 1) {
+    if ((letter == 'q' || letter == 's' || letter == 'v') && key_size > 1 &&
+        key_size < sizeof parsed->text + 1) {
         memcpy(parsed->text, key + 1, key_size - 1);
         parsed->text[key_size - 1] = 0;
         if (strlen(parsed->text) == key_size - 1)
@@ -74,7 +77,8 @@ int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t k
     return CORRUPT("a key of %zu bytes that begins with 0x%02x has no meaning", key_size, letter);
 }
 
-static int check_master(const LeaseholdStored__Master *record, char *text, size_t text_size)
+static int check_master(
+    const LeaseholdStored__Master *record, bool bare, char *text, size_t text_size)
 {
     if (record == NULL)
         return CORRUPT("the master's record cannot be read; restore the store from a backup");
@@ -83,9 +87,9 @@ static int check_master(const LeaseholdStored__Master *record, char *text, size_
             "metadata store: written in format %u by a newer release; this one reads up to %u: "
             "start the newer release",
             record->format, LH_MASTER_FORMAT);
-    if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
-        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0 ||
-        record->next_file > LH_M_STORED_NUMBER_MAX ||
+    if ((bare && record->format > LH_MASTER_FORMAT_BARE) || record->cluster_id[0] == 0 ||
+        record->next_chunk == 0 || record->next_chunk > LH_LEASE_ID_LAST / 2 ||
+        record->next_file == 0 || record->next_file > LH_M_STORED_NUMBER_MAX ||
         record->master_term > LH_M_STORED_NUMBER_MAX || record->revision > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the master's record is incomplete; restore the store from a backup");
     return LH_OK;
@@ -199,19 +203,76 @@ static int check_change(const struct lh_m_stored_key *key,
     return LH_OK;
 }
 
+void lh_m_stored_name(const struct lh_m_stored_key *key, char *name, size_t name_size)
+{
+    switch (key->kind) {
+    case LH_M_STORED_MASTER:
+        (void)snprintf(name, name_size, "the master's record");
+        return;
+    case LH_M_STORED_FILE:
+        (void)snprintf(name, name_size, "the record of file %" PRIu64, key->id);
+        return;
+    case LH_M_STORED_CHUNK:
+        (void)snprintf(name, name_size, "the record of chunk %" PRIu64 " of file %" PRIu64,
+            key->index, key->id);
+        return;
+    case LH_M_STORED_TOMBSTONE:
+        (void)snprintf(name, name_size, "the tombstone of chunk %" PRIu64, key->id);
+        return;
+    case LH_M_STORED_CALL:
+        (void)snprintf(name, name_size, "the record of call %" PRIu64 " of client %" PRIx64,
+            key->index, key->id);
+        return;
+    case LH_M_STORED_SERVER:
+        (void)snprintf(name, name_size, "the record of chunkserver \"%.256s\"", key->text);
+        return;
+    case LH_M_STORED_PROGRAM:
+        (void)snprintf(name, name_size, "the record of session %016" PRIx64 "%016" PRIx64,
+            get_u64(key->session), get_u64(key->session + 8));
+        return;
+    case LH_M_STORED_POLICY:
+        (void)snprintf(name, name_size, "the policy for \"%.256s\"", key->text);
+        return;
+    case LH_M_STORED_VALUE:
+        (void)snprintf(name, name_size, "the value of \"%.256s\"", key->text);
+        return;
+    case LH_M_STORED_CHANGE:
+        (void)snprintf(name, name_size, "the change with revision %" PRIu64, key->id);
+        return;
+    }
+}
+
+/* PAIR-2. `*size` becomes that of the value alone. */
+static int unseal(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
+    const uint8_t *value, size_t *size, bool bare, char *text, size_t text_size)
+{
+    enum lh_seal seal = lh_seal_look(key, key_size, value, size, &record->hash);
+    char name[320];
+
+    record->bare = seal == LH_SEAL_NONE;
+    if (seal == LH_SEAL_FITS || (seal == LH_SEAL_NONE && bare) || LH_PLANTED("seals-not-looked-at"))
+        return LH_OK;
+    lh_m_stored_name(&record->key, name, sizeof name);
+    return CORRUPT("%s is not what a master has written (%s): a disk, memory or a hand has changed "
+                   "it; restore the store from a backup (docs/operations.md, \"Restoring\")",
+        name, seal == LH_SEAL_NONE ? "it has no hash" : "its hash does not fit");
+}
+
 int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
-    const uint8_t *value, size_t value_size, char *text, size_t text_size)
+    const uint8_t *value, size_t value_size, bool bare, char *text, size_t text_size)
 {
     ProtobufCAllocator arena = {arena_take, arena_free, &record->arena};
     int error = lh_m_stored_key(&record->key, key, key_size, text, text_size);
 
+    if (error == LH_OK)
+        error = unseal(record, key, key_size, value, &value_size, bare, text, text_size);
     if (error != LH_OK)
         return error;
     record->arena.used = 0;
     switch (record->key.kind) {
     case LH_M_STORED_MASTER:
         record->master = leasehold_stored__master__unpack(&arena, value_size, value);
-        return check_master(record->master, text, text_size);
+        return check_master(record->master, record->bare, text, text_size);
     case LH_M_STORED_FILE:
         record->file = leasehold_stored__file__unpack(&arena, value_size, value);
         return check_file(record->key.id, record->file, text, text_size);
@@ -245,4 +306,26 @@ int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_
     }
     LH_ASSERT(false);
     return LH_ERR_CORRUPT;
+}
+
+LeaseholdStored__Master *lh_master_record_read(const void *value, size_t value_size)
+{
+    uint64_t hash;
+
+    (void)lh_seal_look("M", 1, value, &value_size, &hash);
+    return leasehold_stored__master__unpack(NULL, value_size, value);
+}
+
+uint8_t *lh_master_record_write(const LeaseholdStored__Master *record, uint32_t *value_size)
+{
+    size_t size = leasehold_stored__master__get_packed_size(record);
+    uint8_t *value = lh_alloc(size + LH_SEAL_BYTES);
+
+    leasehold_stored__master__pack(record, value);
+    if (record->format > LH_MASTER_FORMAT_BARE) {
+        lh_seal_write(value + size, lh_seal_hash("M", 1, value, size));
+        size += LH_SEAL_BYTES;
+    }
+    *value_size = (uint32_t)size;
+    return value;
 }

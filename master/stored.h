@@ -1,5 +1,5 @@
 /* A stored record, read: its key, what is in it, and that it makes sense by itself. Whether it fits
- * the others say load.c and amend.c. The keys are in master/tables/write.c. */
+ * the others say load.c and amend.c. The keys are in master/tables/put.c. */
 #pragma once
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ struct lh_m_stored_key {
     uint64_t id;    /* of the file, of the chunk's file, of the removed chunk, or a call's client;
                        of a change, its revision */
     uint64_t index; /* of the chunk in its file, or the call's number */
-    char text[LH_M_NAME_BYTES_MAX + 1];     /* a policy's prefix, or a value's name */
+    char text[LH_M_NAME_BYTES_MAX + 1];     /* a policy's prefix, a server's or a value's name */
     uint8_t session[LH_M_SESSION_ID_BYTES]; /* a program's */
 };
 
@@ -55,6 +55,8 @@ struct lh_m_stored {
         const LeaseholdStored__ValueChange *change;
         uint64_t version; /* a tombstone's */
     };
+    uint64_t hash; /* of the pair */
+    bool bare;     /* it has no seal */
     struct lh_m_stored_arena arena;
 };
 
@@ -69,8 +71,12 @@ __attribute__((format(printf, 4, 5))) int lh_m_stored_refuse(
 LH_MUST_USE int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t key_size,
     char *text, size_t text_size);
 
-/* Reads a pair. What it points to is in its arena, which is not to be moved.
- *   CORRUPT       it makes no sense
+/* Reads a pair. What it points to is in its arena, which is not to be moved. `bare`: a pair without
+ * a seal is taken.
+ *   CORRUPT       it makes no sense, or is not what was written (PAIR-2)
  *   WRONG_FORMAT  written by a newer release */
 LH_MUST_USE int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
-    const uint8_t *value, size_t value_size, char *text, size_t text_size);
+    const uint8_t *value, size_t value_size, bool bare, char *text, size_t text_size);
+
+/* "the record of file 7": for messages. */
+void lh_m_stored_name(const struct lh_m_stored_key *key, char *name, size_t name_size);

@@ -37,7 +37,7 @@ static int on_pair(
             return lh_copy_refuse(c, error, "%s: %s", c->directory, text);
     }
     if (key_size == 1 && *letter == 'M')
-        c->record = leasehold_stored__master__unpack(NULL, value_size, value);
+        c->record = lh_master_record_read(value, value_size);
     LH_GROW(c->pairs, c->capacity, c->count + 1);
     struct lh_change *pair = &c->pairs[c->count++];
     *pair = (struct lh_change){.key = lh_alloc(key_size), .key_size = (uint32_t)key_size};
@@ -277,6 +277,12 @@ int lh_copy_open(struct lh_copy *c)
     if (to_etcd)
         c->check = lh_master_create(&c->config.master);
     error = lh_metastore_load(c->store, on_pair, c, c->why, sizeof c->why);
+    if (error == LH_OK && c->check != NULL && c->record != NULL) {
+        char text[512];
+        error = lh_master_loaded(c->check, text, sizeof text);
+        if (error != LH_OK)
+            (void)lh_copy_refuse(c, error, "%s: %s", c->directory, text);
+    }
     lh_master_destroy(c->check);
     if (error == LH_OK)
         error = to_etcd ? check_source(c) : check_target(c);

@@ -42,6 +42,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
     for (uint32_t i = 0; prealloc->asked && i < prealloc->member_count; i++)
         lh_m_send_remove(m, lh_m_server_of(m, &prealloc->members[i]), prealloc->id, 0);
     lh_m_tombstone_put(m, prealloc->id, 0);
+    *lh_idmap_word(&m->tombstones, prealloc->id) = prealloc->pair; /* 0: this commit puts it */
     lh_m_prealloc_free(m, prealloc);
 }
 

@@ -14,6 +14,7 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
     lh_m_motion_free(m, c);
+    lh_m_pair_drop(m, lh_idmap_word(&m->chunks, c->id));
     lh_idmap_remove(&m->chunks, c);
     lh_m_members_set(c, NULL, 0);
     free(c);

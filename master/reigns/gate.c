@@ -269,6 +269,8 @@ void lh_r_gate_open(struct lh_reigns *r)
         free(w->identity);
         free(w);
     }
+    if (is_open(r) && lh_r_mend_next(r))
+        feed_now(r, &(struct lh_input){.kind = LH_IN_TIMER});
     if ((is_open(r) || LH_PLANTED("timers-fire-unconfirmed")) &&
         lh_instant_reached(r->now, lh_master_deadline(r->master)))
         feed_now(r, &(struct lh_input){.kind = LH_IN_TIMER});

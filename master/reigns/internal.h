@@ -253,6 +253,11 @@ struct lh_reigns {
     struct lh_r_writer writer;
     struct lh_r_upkeep upkeep;
     struct lh_r_move move;
+    struct lh_r_mend mend;
+    struct {
+        uint32_t loads;                  /* in a row, of what did not fit */
+        char *said[LH_ETCD_MEMBERS_MAX]; /* why, of each member; NULL: the operator knows nothing */
+    } unfit;
     char *out_of_use; /* why no master may act, by the head; NULL: one may */
 
     struct lh_r_record {

@@ -1,10 +1,12 @@
 /* Names and values in the store. All keys begin with the prefix:
  *   head            a Head; every write of a master changes it
- *   map/KEY         the pairs of the master's store (master/tables/write.c)
+ *   map/KEY         the pairs of the master's store (master/tables/put.c)
  *   pieces/INDEX    parts of a commit that was too large (8 bytes, big-endian)
  *   records/ID      a MasterRecord; no part of the map
  * Those before `q` are what a copy is loaded from, and what is watched. */
 #include "master/reigns/internal.h"
+
+#include "base/seal.h"
 
 #include <stdlib.h>
 
@@ -102,6 +104,16 @@ struct lh_r_bytes lh_r_pack(const ProtobufCMessage *message)
     return b;
 }
 
+struct lh_r_bytes lh_r_head_pack(const LeaseholdStored__Head *head)
+{
+    size_t size = leasehold_stored__head__get_packed_size(head);
+    struct lh_r_bytes b = {lh_alloc(size + LH_SEAL_BYTES), size + LH_SEAL_BYTES};
+
+    leasehold_stored__head__pack(head, b.data);
+    lh_seal_write(b.data + size, lh_seal_hash(LH_R_HEAD, strlen(LH_R_HEAD), b.data, size));
+    return b;
+}
+
 LeaseholdStored__Head *lh_r_head_own(const struct lh_r_bytes *bytes)
 {
     LeaseholdStored__Head *head = leasehold_stored__head__unpack(NULL, bytes->size, bytes->data);
@@ -112,12 +124,18 @@ LeaseholdStored__Head *lh_r_head_own(const struct lh_r_bytes *bytes)
 
 LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size)
 {
-    LeaseholdStored__Head *head = leasehold_stored__head__unpack(NULL, size, data);
+    uint64_t hash;
+    enum lh_seal seal = lh_seal_look(LH_R_HEAD, strlen(LH_R_HEAD), data, &size, &hash);
+    LeaseholdStored__Head *head = seal == LH_SEAL_BROKEN && !LH_PLANTED("seals-not-looked-at")
+                                      ? NULL
+                                      : leasehold_stored__head__unpack(NULL, size, data);
 
     if (head == NULL)
         return NULL;
-    bool sound = head->format != 0 && head->reign != 0 && head->reign <= LH_R_NUMBER_MAX &&
-                 head->number != 0 && head->number <= LH_R_NUMBER_MAX && head->reign_term_ns >= 1 &&
+    bool sound = head->format != 0 &&
+                 (seal == LH_SEAL_FITS || head->format == LH_REIGN_FORMAT_BARE) &&
+                 head->reign != 0 && head->reign <= LH_R_NUMBER_MAX && head->number != 0 &&
+                 head->number <= LH_R_NUMBER_MAX && head->reign_term_ns >= 1 &&
                  head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
     if (!sound) {
         lh_r_head_free(head);

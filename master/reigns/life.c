@@ -97,6 +97,8 @@ void lh_reigns_destroy(struct lh_reigns *r)
     lh_r_writer_clear(r);
     lh_r_copy_clear(r);
     lh_r_records_clear(r);
+    lh_r_unfit_clear(r);
+    lh_r_mend_clear(r);
     lh_r_move_forget(r);
     lh_master_destroy(r->master);
     lh_effects_deinit(&r->inner);

@@ -188,9 +188,7 @@ void lh_r_move_forget(struct lh_reigns *r)
 /* The first pair is the master's record: every load has seen to it. */
 static LeaseholdStored__Master *master_record(const struct lh_r_move *m)
 {
-    return m->count == 0
-               ? NULL
-               : leasehold_stored__master__unpack(NULL, m->pairs[0].value_size, m->pairs[0].value);
+    return m->count == 0 ? NULL : lh_master_record_read(m->pairs[0].value, m->pairs[0].value_size);
 }
 
 bool lh_r_move_whole(struct lh_reigns *r)
@@ -222,10 +220,8 @@ static void raise_term(struct lh_r_move *m, uint64_t reign)
     LH_ASSERT(record != NULL);
     if (record->master_term < reign) {
         record->master_term = reign;
-        struct lh_r_bytes value = lh_r_pack(&record->base);
         free(m->pairs[0].value);
-        m->pairs[0].value = value.data;
-        m->pairs[0].value_size = (uint32_t)value.size;
+        m->pairs[0].value = lh_master_record_write(record, &m->pairs[0].value_size);
     }
     leasehold_stored__master__free_unpacked(record, NULL);
 }

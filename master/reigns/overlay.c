@@ -4,6 +4,7 @@
 #include "master/reigns/internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int compare(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
@@ -75,7 +76,7 @@ int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
     while (o->at < o->count && error == LH_OK)
         error = load_change(r, &o->changes[o->at++], text, text_size);
     lh_r_overlay_clear(o);
-    return error;
+    return error != LH_OK ? error : lh_master_loaded(r->master, text, text_size);
 }
 
 void lh_r_overlay_clear(struct lh_r_overlay *o)
@@ -84,16 +85,16 @@ void lh_r_overlay_clear(struct lh_r_overlay *o)
     *o = (struct lh_r_overlay){0};
 }
 
-bool lh_r_term_fits(struct lh_reigns *r)
+bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size)
 {
     const LeaseholdStored__Head *head = r->copy.said;
 
     if (head == NULL || lh_master_term(r->master) <= head->reign)
         return true;
-    lh_fx_log(r->fx, LH_ERROR,
-        "the store in etcd (%s) has the master term %" PRIu64 ", and its head is of reign "
-        "%" PRIu64 ": it was damaged; restore it from a backup",
-        r->config.prefix, lh_master_term(r->master), head->reign);
+    (void)snprintf(text, text_size,
+        "the head is of reign %" PRIu64 ", and the metadata of reign %" PRIu64 ": they do not "
+        "belong together; restore the store from a backup (docs/operations.md, \"Restoring\")",
+        head->reign, lh_master_term(r->master));
     return false;
 }
 

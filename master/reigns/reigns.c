@@ -34,6 +34,7 @@ void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait)
     for (int i = LH_R_READ; i <= LH_R_WRITE; i++)
         lh_r_call_end(r, (enum lh_r_purpose)i);
     lh_r_copy_clear(r);
+    lh_r_mend_clear(r);
     drop_master(r);
     lh_r_enter(r, LH_REIGN_LEARNING);
     r->retry_at = lh_instant_add(r->now, wait);
@@ -86,14 +87,13 @@ void lh_r_deposed(struct lh_reigns *r, const char *why)
 
 void lh_r_follows(struct lh_reigns *r)
 {
-    if (r->copy.said != NULL && lh_master_term(r->master) > r->copy.said->reign) {
-        lh_fx_log(r->fx, LH_ERROR,
-            "etcd, %s: the head is of reign %" PRIu64 ", and the metadata of reign %" PRIu64
-            ": they do not belong together; restore the store from a backup",
-            r->config.prefix, r->copy.said->reign, lh_master_term(r->master));
-        lh_r_stop_with(r, LH_ERR_CORRUPT);
+    char text[512];
+
+    if (!lh_r_term_fits(r, text, sizeof text)) {
+        lh_r_unfit(r, text);
         return;
     }
+    lh_r_fit(r);
     if (r->config.task == LH_REIGN_TAKE && !lh_r_move_whole(r))
         return;
     r->counts.loaded++;
@@ -153,7 +153,6 @@ void lh_r_begin_acting(struct lh_reigns *r)
             r->config.prefix);
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
         head->reign, r->config.id);
-    lh_r_call_end(r, LH_R_WATCH);
     r->counts.reigns++;
     r->upkeep.count = 0; /* the history may be another one */
     lh_r_enter(r, LH_REIGN_ACTING);
@@ -210,6 +209,7 @@ static void resign(struct lh_reigns *r, int error, const char *why)
         return;
     }
     lh_r_enter(r, LH_REIGN_RESIGNING);
+    lh_r_call_end(r, LH_R_WATCH);
     r->confirmed_until = (struct lh_instant){0};
     lh_r_gate_clear(r);
     lh_r_links_end(r, error, why);
@@ -357,6 +357,8 @@ static void go_on(struct lh_reigns *r)
         lh_r_candidate_step(r);
         break;
     case LH_REIGN_ACTING:
+        if (!lh_r_call_is_open(r, LH_R_WATCH) && lh_instant_reached(r->now, r->watch_at))
+            lh_r_watch(r);
         lh_r_gate_open(r);
         lh_r_writer_go(r);
         break;
@@ -411,6 +413,8 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
         return lh_instant_min(at, lh_r_candidate_deadline(r));
     case LH_REIGN_ACTING:
         at = lh_instant_min(at, lh_r_writer_deadline(r));
+        if (!lh_r_call_is_open(r, LH_R_WATCH))
+            at = lh_instant_min(at, r->watch_at);
         /* Unconfirmed, the core's timers wait for an answer of etcd's. */
         if (lh_r_is_confirmed(r))
             at = lh_instant_min(at, lh_master_deadline(r->master));

@@ -18,8 +18,11 @@
  *   writer.c     one transaction at a time: commits together, unknown outcomes, resigning
  *   txn.c        what one transaction consists of, and its fence
  *   large.c      commits that one transaction cannot take
- *   follow.c     the copy: loading, watching
+ *   load.c       the copy: loading
+ *   follow.c     the copy: watching
  *   overlay.c    loading what counts and is not in place
+ *   mend.c       pairs that somebody else has changed
+ *   unfit.c      what a member has and masters have not written
  *   keys.c       names and values in the store: the head, the map, pieces, masters' records
  *   prefix.c     whether others have keys there
  *   calls.c      calls of etcd: members, copies of a request, what waits to be sent again
@@ -31,7 +34,8 @@
 #include "finder/finder.h"
 #include "master/master.h"
 
-#define LH_REIGN_FORMAT 1u
+#define LH_REIGN_FORMAT      2u
+#define LH_REIGN_FORMAT_BARE 1u /* the last one whose heads had no seals (PAIR-1) */
 
 #define LH_REIGN_TERM_MIN_NS   300000000ull
 #define LH_REIGN_TERM_MAX_NS   60000000000ull
@@ -46,18 +50,21 @@
     X(records_every, 10000, "the list of masters is read this often")                              \
     X(compact_every, 60000, "the active master compacts etcd's history this often")                \
     X(compact_behind, 300000, "history younger than this is kept")                                 \
-    X(deaths_within, 60000, "a process that dies earlier in its reign dies soon")
+    X(deaths_within, 60000, "a process that dies earlier in its reign dies soon")                  \
+    X(unfit_again, 5000, "when no member's content fits, the store is loaded again after this")
 
 /* X(name, default, least, what it is) */
 #define LH_REIGN_COUNTS(X)                                                                         \
     X(page_keys, 4000, 1, "pairs that are read at once while loading")                             \
     X(revisions_kept, 64, 1, "revisions that are remembered with their times, to compact")         \
-    X(late_answers_max, 4, 1, "late answers of etcd for which a candidate waits anew")        \
+    X(late_answers_max, 4, 1, "late answers of etcd for which a candidate waits anew")             \
     X(operations_max, 128, 3, "operations in one transaction")                                     \
     X(request_bytes_max, 1u << 20, 16u << 10, "bytes of one transaction")                          \
     X(pieces_max, 1u << 16, 16, "pieces that are taken for parts of a commit")                     \
     X(full_percent, 90, 1, "of etcd's quota: with a larger file nothing new is taken")             \
     X(outer_max, 32, 1, "prefixes around the own one that are looked at; the outermost are")       \
+    X(mends_max, 1000000, 1, "keys that somebody else has changed, and that are to be written")    \
+    X(mends_at_once, 64, 1, "of them, those that go into one commit")                              \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")                                       \
     X(records_max, 1024, 64, "records of masters that are read, by id; the newest of them count")  \

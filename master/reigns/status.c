@@ -52,7 +52,11 @@ bool lh_reigns_ready(const struct lh_reigns *r, char *why, size_t why_size)
         return true;
     case LH_REIGN_LEARNING:
     case LH_REIGN_LOADING:
-        (void)snprintf(why, why_size, "the copy of the store in etcd is being loaded");
+        if (r->unfit.loads >= r->config.member_count)
+            (void)snprintf(why, why_size, "no member of etcd has a store that can be used: %.400s",
+                lh_r_unfit_why(r));
+        else
+            (void)snprintf(why, why_size, "the copy of the store in etcd is being loaded");
         return false;
     case LH_REIGN_COPYING:
     case LH_REIGN_RESIGNING:

@@ -87,9 +87,11 @@ bool lh_r_is_piece(const uint8_t *name, size_t size, uint64_t *index);
 struct lh_r_bytes lh_r_pack(const ProtobufCMessage *message);
 /* Of reigns and of their writes, as they are read: a store with a higher one was damaged. */
 #define LH_R_NUMBER_MAX (UINT64_MAX / 2)
+/* With its seal (PAIR-1). */
+struct lh_r_bytes lh_r_head_pack(const LeaseholdStored__Head *head);
 /* One that was packed here, whatever the numbers that it goes on from. lh_r_head_free(). */
 LeaseholdStored__Head *lh_r_head_own(const struct lh_r_bytes *bytes);
-/* NULL: it makes no sense. To be freed with lh_r_head_free(). */
+/* NULL: it makes no sense, or no master has written it. To be freed with lh_r_head_free(). */
 LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size);
 void lh_r_head_free(LeaseholdStored__Head *head);
 
@@ -129,7 +131,7 @@ void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_ch
 void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
     const LeaseholdStored__Head *head);
 
-/* ---- follow.c: the copy */
+/* ---- load.c, follow.c: the copy */
 
 /* A put (or, with `value.data` NULL, a removal) that was read of one revision. */
 struct lh_r_events {
@@ -172,6 +174,11 @@ void lh_r_watch(struct lh_reigns *r);
 void lh_r_watch_over(struct lh_reigns *r);
 void lh_r_watch_reply(struct lh_reigns *r, const Etcdserverpb__WatchResponse *reply);
 void lh_r_copy_clear(struct lh_reigns *r);
+/* It has that head now, and takes both over. */
+void lh_r_take_head(
+    struct lh_reigns *r, struct lh_r_bytes bytes, LeaseholdStored__Head *said, int64_t revision);
+/* `data` NULL: the piece is gone. */
+void lh_r_put_piece(struct lh_reigns *r, uint64_t index, const void *data, size_t size);
 /* The store's head is this one, without what came before it (a planted bug). */
 void lh_r_copy_take_head(struct lh_reigns *r, const void *data, size_t size,
     LeaseholdStored__Head *said, int64_t revision);
@@ -182,9 +189,33 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
 
 /* ---- overlay.c: loading what is not in place */
 
-/* Whether no term in the store is above the reign of its head, which no master writes. False:
- * that was said. */
-bool lh_r_term_fits(struct lh_reigns *r);
+/* ---- mend.c: pairs that somebody else has changed (PAIR-5) */
+
+struct lh_r_mend {
+    struct lh_r_bytes *keys; /* of the map, from `next` on */
+    size_t next, count, capacity;
+};
+
+/* A revision without a head. False: it cannot be mended, or not all of it. */
+bool lh_r_mend_note(struct lh_reigns *r, const struct lh_r_events *e);
+/* STANDBY: a master has written these. */
+void lh_r_mend_forget(struct lh_reigns *r, const struct lh_r_events *e);
+/* ACTING, confirmed: some keys are the core's to write with its next step. False: there are none,
+ * or they have to wait. */
+bool lh_r_mend_next(struct lh_reigns *r);
+void lh_r_mend_clear(struct lh_reigns *r);
+
+/* ---- unfit.c: what a member has and masters have not written (PAIR-4) */
+
+/* What the member that is asked has cannot be used: the next one's is loaded. */
+void lh_r_unfit(struct lh_reigns *r, const char *text);
+/* The copy is whole, and what masters have written. */
+void lh_r_fit(struct lh_reigns *r);
+void lh_r_unfit_clear(struct lh_reigns *r);
+const char *lh_r_unfit_why(const struct lh_reigns *r); /* of the first member that it is known of */
+
+/* Whether no term in the store is above the reign of its head, which no master writes. */
+bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size);
 
 /* All pieces are there. False: one is missing. */
 bool lh_r_overlay_begin(struct lh_reigns *r);

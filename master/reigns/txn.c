@@ -129,7 +129,7 @@ void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind
     Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
 
     lh_r_bytes_clear(&w->head);
-    w->head = lh_r_pack(&head->base);
+    w->head = lh_r_head_pack(head);
     w->kind = kind;
     lh_r_txn_put(t, lh_r_key(r, LH_R_HEAD), w->head.data, w->head.size);
 

@@ -82,10 +82,11 @@ void lh_r_claim(struct lh_reigns *r)
 {
     const LeaseholdStored__Head *last = r->copy.said;
     struct lh_r_txn t = {0};
+    char text[512];
 
     /* Before a head is written that would make the term look right to whoever comes next. */
-    if (r->config.task == LH_REIGN_SERVE && !lh_r_term_fits(r)) {
-        lh_r_stop_with(r, LH_ERR_CORRUPT);
+    if (r->config.task == LH_REIGN_SERVE && !lh_r_term_fits(r, text, sizeof text)) {
+        lh_r_unfit(r, text);
         return;
     }
     lh_r_enter(r, LH_REIGN_CLAIMING);
@@ -279,8 +280,10 @@ static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
         r->headless = true;
         lh_fx_log(r->fx, LH_ERROR,
             "etcd has keys that begin with \"%s\" and no head: this is no store of masters, or "
-            "somebody deleted the head; nothing is done while that is so",
-            r->config.prefix);
+            "somebody deleted the key %s%s; nothing is done while that is so. Its last bytes are "
+            "in etcd's history: put them back, as \"A key that was deleted or changed\" in "
+            "docs/operations.md says",
+            r->config.prefix, r->config.prefix, LH_R_HEAD);
     }
     if (head != NULL && LH_PLANTED("claims-with-an-old-copy")) {
         LeaseholdStored__Head *said = lh_r_head_read(head->value.data, head->value.len);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "master/store/begun.h"
+#include "master/store/lmdb_check.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -469,6 +470,8 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
         error = check_format(s, why, why_size);
     if (error == LH_OK)
         error = lh_begun_look(s->directory, s->path, &s->begun, why, why_size);
+    if (error == LH_OK)
+        error = lh_lmdb_check(s->directory, s->path, why, why_size);
     if (error == LH_OK)
         error = open_lmdb(s, map_bytes, why, why_size);
     if (error == LH_OK) {

@@ -80,6 +80,7 @@ void lh_m_call_forget(struct lh_master *m, uint64_t client, uint64_t number)
     if (call == NULL)
         return;
     take_out(m, call);
+    lh_m_pair_drop(m, &call->pair);
     free(call);
 }
 

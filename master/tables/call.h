@@ -21,6 +21,7 @@ struct lh_m_call {
     bool dirty;
     uint32_t request; /* checksum of what was asked */
     uint32_t reply_size;
+    uint32_t pair;
     uint8_t reply[]; /* packed */
 };
 

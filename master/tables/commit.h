@@ -14,6 +14,13 @@ struct lh_m_mark {
     STAILQ_ENTRY(lh_m_mark) link;
 };
 
+/* A pair that is to be written again, whatever the store has. */
+struct lh_m_again {
+    STAILQ_ENTRY(lh_m_again) link;
+    size_t key_size;
+    uint8_t key[]; /* which has a meaning (stored.h), or is to go */
+};
+
 struct lh_m_commit {
     uint64_t ticket;
     uint64_t *chunks;

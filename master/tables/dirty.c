@@ -87,6 +87,7 @@ void lh_m_tombstone_forget(struct lh_master *m, uint64_t chunk)
 
     if (t == NULL)
         return;
+    lh_m_pair_drop(m, lh_idmap_word(&m->tombstones, chunk));
     lh_idmap_remove(&m->tombstones, t);
     free(t);
 }

@@ -170,6 +170,7 @@ void lh_m_file_free(struct lh_master *m, struct lh_m_file *f)
     motion_free(m, f);
     if (f->chunk_capacity > 0)
         free(f->chunks.many);
+    lh_m_pair_drop(m, &f->pair);
     free(f->path);
     free(f);
 }

@@ -48,6 +48,7 @@ struct lh_m_file {
 
     bool removed : 1;
     uint64_t ticket; /* of the last commit with this file or one of its chunks */
+    uint32_t pair;   /* pairs.h; here and in all other records */
     const struct lh_m_file_motion *motion; /* never NULL */
     uint32_t chunk_count, chunk_capacity;
     union {
@@ -56,7 +57,7 @@ struct lh_m_file {
     } chunks;
     RB_ENTRY(lh_m_file) path_node; /* in `m->paths`, or in `m->trash` if trashed */
 };
-_Static_assert(sizeof(struct lh_m_file) <= 104, "there are millions of them");
+_Static_assert(sizeof(struct lh_m_file) <= 112, "there are millions of them");
 RB_HEAD(lh_m_paths, lh_m_file);
 RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */
 

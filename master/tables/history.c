@@ -45,6 +45,7 @@ static void enter(struct lh_master *m, struct lh_m_value_change *c)
 static void leave(struct lh_master *m, struct lh_m_value_change *c)
 {
     LH_ASSERT(!c->dirty);
+    lh_m_pair_drop(m, &c->pair);
     lh_idmap_remove(&m->history.changes, c);
     m->history.bytes -= cost_of(c);
     lh_buf_clear(&c->bytes);
@@ -117,6 +118,7 @@ static struct lh_m_value *get(struct lh_master *m, struct lh_m_name *name)
 static void drop(struct lh_master *m, struct lh_m_value *v)
 {
     detach(m, v);
+    lh_m_pair_drop(m, &v->pair);
     lh_m_name_more(v->name)->value = NULL;
     m->values.count--;
     m->values.bytes -= v->bytes.size;

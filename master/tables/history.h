@@ -12,6 +12,7 @@ struct lh_m_value_change {
     bool attached;       /* to `session` */
     uint8_t session[LH_M_SESSION_ID_BYTES];
     uint64_t ticket;
+    uint32_t pair;
     bool dirty;
     STAILQ_ENTRY(lh_m_value_change) dirty_link;
     char name[];

@@ -26,6 +26,7 @@ struct lh_m_value {
     TAILQ_ENTRY(lh_m_value) orphan_link;   /* attached, without `program` */
     uint64_t ticket;                       /* of the commit with its last change */
     struct lh_instant changed_at;          /* zero: before this master's start (NL-5) */
+    uint32_t pair;
     bool leaving; /* its session is over, and the change that deletes it waits */
 };
 

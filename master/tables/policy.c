@@ -69,6 +69,7 @@ void lh_m_policy_free(struct lh_master *m, struct lh_m_policy *policy)
     if (!policy->gone)
         m->policies.count--;
     RB_REMOVE(lh_m_policy_tree, &m->policies.tree, policy);
+    lh_m_pair_drop(m, &policy->pair);
     free(policy->prefix);
     free(policy);
 }

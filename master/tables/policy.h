@@ -14,6 +14,7 @@ struct lh_m_policy {
 
     bool gone; /* removed, and that is not in a commit yet: it holds no more */
     bool dirty;
+    uint32_t pair;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_policy) dirty_link;
     RB_ENTRY(lh_m_policy) place; /* by prefix */

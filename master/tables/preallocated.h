@@ -10,6 +10,7 @@ struct lh_m_prealloc {
     struct lh_m_member *members;
     uint32_t member_count;
     uint64_t ticket; /* the commit that uses up the id */
+    uint32_t pair;   /* its tombstone's */
     bool asked;      /* CreateReplica was sent */
     struct lh_timer timer;
     TAILQ_ENTRY(lh_m_prealloc) link; /* in `m->new_preallocs` until asked */

@@ -80,6 +80,7 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
 {
     struct lh_m_value *v;
 
+    lh_m_pair_drop(m, &p->pair);
     while ((v = TAILQ_FIRST(&p->attached)) != NULL) {
         TAILQ_REMOVE(&p->attached, v, attached_link);
         v->program = NULL;

@@ -25,6 +25,7 @@ struct lh_m_program {
     bool over;                   /* closed, or run out: its record is gone, or goes */
     bool closed;                 /* by the program */
     bool dirty;
+    uint32_t pair;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_program) dirty_link;
     bool settles;

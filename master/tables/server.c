@@ -3,11 +3,18 @@
 
 #include "master/tables/tables.h"
 
-struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
+struct lh_m_server *lh_m_server_find(struct lh_master *m, const char *id)
 {
     struct lh_m_server *s;
 
     HASH_FIND_STR(m->servers, id, s);
+    return s;
+}
+
+struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
+{
+    struct lh_m_server *s = lh_m_server_find(m, id);
+
     if (s != NULL)
         return s;
     s = lh_alloc(sizeof *s);

@@ -61,6 +61,7 @@ struct lh_m_server {
 
     uint32_t number; /* in `m->server_list`, for as long as this master runs */
     bool dirty;
+    uint32_t pair;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_server) dirty_link;
 
@@ -113,3 +114,4 @@ static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *les
 }
 
 struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */
+struct lh_m_server *lh_m_server_find(struct lh_master *m, const char *id); /* NULL: unknown */

@@ -27,6 +27,7 @@
 #include "master/tables/locks.h"
 #include "master/tables/moving.h"
 #include "master/tables/name.h"
+#include "master/tables/pairs.h"
 #include "master/tables/pending.h"
 #include "master/tables/policy.h"
 #include "master/tables/preallocated.h"
@@ -49,6 +50,10 @@ struct lh_master {
     uint64_t next_file, next_chunk;
     char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
     bool dirty;
+
+    struct lh_m_pairs pairs;    /* of this core's store, by what it has loaded and put */
+    struct lh_m_pairs recorded; /* before the start: as the master's record has it */
+    bool sealed;                /* before the start: that record has it, and a seal */
 
     bool started, stopping, stopped;
     bool starved; /* the oldest commit has no room, or no memory: it is tried again */
@@ -170,6 +175,8 @@ struct lh_master {
         STAILQ_HEAD(, lh_m_program) dirty_programs;
         STAILQ_HEAD(, lh_m_policy) dirty_policies;
         STAILQ_HEAD(, lh_m_value_change) dirty_changes;
+        STAILQ_HEAD(, lh_m_again) again;
+        bool writes_all;           /* lh_m_write_all(): nothing becomes durable */
         uint64_t next_ticket;      /* of this step's commit, should there be one */
         uint64_t durable;          /* all commits up to this one are */
         uint64_t namespace_ticket; /* of the last one that created, renamed or removed a file */

@@ -101,6 +101,12 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
             return false;
         }
     }
+    error = lh_master_loaded(m, text, sizeof text);
+    if (error != LH_OK) {
+        lh_sim_fail(c->sim, "check", 0, "the master cannot load its store: %s", text);
+        lh_master_destroy(m);
+        return false;
+    }
     *core = lh_master_core(m);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/prng.h"
+#include "base/seal.h"
 #include "base/step.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -328,6 +329,39 @@ static void crc32c_is_castagnolis_and_continues(void **state)
     assert_int_equal(lh_crc32c(lh_crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
 }
 
+static enum lh_seal look(uint8_t *pair, size_t key_size, size_t size)
+{
+    size_t value_size = size - key_size;
+    uint64_t hash;
+
+    return lh_seal_look(pair, key_size, pair + key_size, &value_size, &hash);
+}
+
+static void seal_sees_each_bit_of_key_and_value(void **state)
+{
+    uint8_t pair[8 + LH_SEAL_BYTES] = "keyvalue";
+    size_t size = 5 + LH_SEAL_BYTES;
+    uint64_t hash;
+
+    (void)state;
+    assert_int_equal(look(pair, 3, 8), LH_SEAL_NONE);
+    lh_seal_write(pair + 8, lh_seal_hash("key", 3, "value", 5));
+    assert_int_equal(lh_seal_look("key", 3, pair + 3, &size, &hash), LH_SEAL_FITS);
+    assert_int_equal(size, 5);
+    assert_int_equal(hash, lh_seal_hash("key", 3, "value", 5));
+    for (size_t bit = 0; bit < 8 * sizeof pair; bit++) {
+        pair[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_not_equal(look(pair, 3, sizeof pair), LH_SEAL_FITS);
+        pair[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_int_equal(look(pair, 3, sizeof pair), LH_SEAL_FITS);
+    assert_int_equal(look(pair, 4, sizeof pair), LH_SEAL_BROKEN); /* a byte is the key's */
+    size = LH_SEAL_BYTES;
+    lh_seal_write(pair, lh_seal_hash("k", 1, NULL, 0));
+    assert_int_equal(lh_seal_look("k", 1, pair, &size, &hash), LH_SEAL_FITS);
+    assert_int_equal(size, 0);
+}
+
 static void same_seed_same_numbers_all_below_the_bound(void **state)
 {
     struct lh_prng a = {42}, b = {42}, c = {43};
@@ -484,6 +518,7 @@ int main(void)
         cmocka_unit_test(persisted_changes_join_the_batch_opened_last),
         cmocka_unit_test(long_log_lines_are_cut_not_overrun),
         cmocka_unit_test(crc32c_is_castagnolis_and_continues),
+        cmocka_unit_test(seal_sees_each_bit_of_key_and_value),
         cmocka_unit_test(same_seed_same_numbers_all_below_the_bound),
         cmocka_unit_test(arrays_grow_by_doubling),
         cmocka_unit_test(text_is_shown_as_what_it_is),

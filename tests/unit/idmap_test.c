@@ -28,6 +28,11 @@ static const struct record *expected_from(uint64_t id)
     return NULL;
 }
 
+static uint32_t word_of(uint64_t id)
+{
+    return (uint32_t)(id * 7 + 1);
+}
+
 static void check(const struct lh_idmap *map)
 {
     const struct record *record, *expected = expected_from(0);
@@ -35,6 +40,8 @@ static void check(const struct lh_idmap *map)
 
     LH_IDMAP_FOREACH(record, map) {
         assert_ptr_equal(record, expected);
+        if (map->words)
+            assert_int_equal(*lh_idmap_word(map, record->id), word_of(record->id));
         expected = expected_from(record->id + 1);
         count++;
     }
@@ -52,6 +59,14 @@ static void change(struct lh_idmap *map, uint64_t id)
     else
         lh_idmap_add(map, record);
     record->there = !record->there;
+    if (!map->words)
+        return;
+    uint32_t *word = lh_idmap_word(map, id);
+    assert_int_equal(word != NULL, record->there);
+    if (word != NULL) {
+        assert_int_equal(*word, 0);
+        *word = word_of(id);
+    }
 }
 
 static void forget(struct lh_idmap *map)
@@ -65,7 +80,7 @@ static void forget(struct lh_idmap *map)
 static void random_changes(void **state)
 {
     struct lh_prng prng = {7};
-    struct lh_idmap map = {0};
+    struct lh_idmap map = {.words = true};
 
     (void)state;
     for (unsigned round = 0; round < 60; round++) {
@@ -123,7 +138,7 @@ static void the_last_number_there_is(void **state)
 /* What is left of many does not keep their pages. */
 static void thinned_out(void **state)
 {
-    struct lh_idmap map = {0};
+    struct lh_idmap map = {.words = true};
 
     (void)state;
     for (uint64_t id = 0; id < NUMBERS; id++)

@@ -177,7 +177,7 @@ static void put_a_store(void)
     struct lh_metastore *store;
     char why[400];
 
-    record.format = LH_MASTER_FORMAT;
+    record.format = LH_MASTER_FORMAT_BARE;
     record.cluster_id = (char *)(uintptr_t) "0123456789abcdef0123456789abcdef";
     record.master_term = 5;
     record.next_file = record.next_chunk = 1;

@@ -673,7 +673,7 @@ static int by_hand(void **state)
         servers[i].incarnation = 1000; /* above all that is stored */
     world_free_store(&w);
     follower.m = lh_master_create(&w.config);
-    put_master(LH_MASTER_FORMAT, 20, 40);
+    put_master(LH_MASTER_FORMAT_BARE, 20, 40);
     put_file(1, "/f", 0);
     put_file(2, "/g", 0);
     for (uint64_t i = 0; i < 3; i++)
@@ -748,7 +748,7 @@ static void the_tail_is_sealed_and_the_next_one_begins(void **state)
     put_sealed(1, 3, 4, 700);
     next.start = 3700;
     put_chunk(&next);
-    put_master(LH_MASTER_FORMAT, 20, 41);
+    put_master(LH_MASTER_FORMAT_BARE, 20, 41);
     assert_int_equal(amend_store(), LH_OK);
     takes_over();
 }
@@ -859,16 +859,16 @@ static void nonsense(unsigned which)
         put_sealed(2, 0, 40, 10);
         break;
     case 12:
-        put_master(LH_MASTER_FORMAT, 2, 40);
+        put_master(LH_MASTER_FORMAT_BARE, 2, 40);
         break;
     case 13:
-        put_master(LH_MASTER_FORMAT, 20, 4);
+        put_master(LH_MASTER_FORMAT_BARE, 20, 4);
         break;
     case 14:
         put_master(LH_MASTER_FORMAT + 1, 20, 40);
         break;
     case 15:
-        put_master(LH_MASTER_FORMAT, 0, 40);
+        put_master(LH_MASTER_FORMAT_BARE, 0, 40);
         break;
     case 16:
         put("f", 2, 0, &record.base);

@@ -1,6 +1,7 @@
 /* Stories of calls that happen once (HA-12): a repeat is answered as its first message was. */
 #include "tests/core/master/master_story.h"
 
+#include "base/alloc.h"
 #include "proto/stored.pb-c.h"
 
 #define CLIENT UINT64_C(0x1122334455667788)
@@ -453,7 +454,18 @@ static int load_with(const uint8_t *key, size_t key_size, const uint8_t *value, 
             error = lh_master_load(m, w.store[i].key, w.store[i].key_size, w.store[i].value,
                 w.store[i].value_size, text, sizeof text);
     assert_int_equal(error, LH_OK);
-    error = lh_master_load(m, key, key_size, value, value_size, text, sizeof text);
+    struct pair pair = {.key = lh_alloc(key_size),
+        .value = lh_alloc(value_size + 1),
+        .key_size = (uint32_t)key_size,
+        .value_size = (uint32_t)value_size};
+    memcpy(pair.key, key, key_size);
+    if (value_size > 0)
+        memcpy(pair.value, value, value_size);
+    world_seal(&pair);
+    error =
+        lh_master_load(m, pair.key, pair.key_size, pair.value, pair.value_size, text, sizeof text);
+    free(pair.key);
+    free(pair.value);
     lh_master_destroy(m);
     return error;
 }

@@ -1801,14 +1801,20 @@ static void a_store_that_makes_no_sense_is_refused(void **state)
         w.store[i].value[0] = 0x07; /* no such wire type */
         assert_int_equal(world_load(&w), LH_ERR_CORRUPT);
         assert_true(strlen(w.load_text) > 20);
+        assert_non_null(strstr(w.load_text, "its hash does not fit"));
+        lh_master_destroy(w.m);
+        world_seal(&w.store[i]); /* as a master with a bug would have written it */
+        assert_int_equal(world_load(&w), LH_ERR_CORRUPT);
         lh_master_destroy(w.m);
         w.store[i].value[0] = keep;
+        world_seal(&w.store[i]);
     }
     for (size_t i = 0; i < w.store_count; i++) {
         if (w.store[i].key[0] != 'M')
             continue;
         assert_int_equal(w.store[i].value[0], 0x08); /* field 1, the format */
         w.store[i].value[1] = LH_MASTER_FORMAT + 1;
+        world_seal(&w.store[i]);
         assert_int_equal(world_load(&w), LH_ERR_WRONG_FORMAT);
         lh_master_destroy(w.m);
     }

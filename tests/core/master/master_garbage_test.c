@@ -684,6 +684,7 @@ static void an_unknown_chunk_is_evidence(void **state)
             w.store[i] = w.store[--w.store_count];
             break;
         }
+    world_as_written(&w);
     crash();
     Leasehold__ReplicaReport report = report_of(2, 1, true);
     come_with(a, &report, 1);

@@ -1502,6 +1502,7 @@ static void rewrite(void (*change)(LeaseholdStored__Chunk *record))
         w.store[i].value = malloc(w.store[i].value_size + 1);
         leasehold_stored__chunk__pack(record, w.store[i].value);
         leasehold_stored__chunk__free_unpacked(record, NULL);
+        world_as_written(&w);
         return;
     }
     fail();

@@ -67,7 +67,7 @@ static void fill_store(size_t files, size_t chunks)
     w.config = lh_master_config_default();
     w.now = (struct lh_instant){1000000000};
     w.unchecked = true;
-    record.format = LH_MASTER_FORMAT;
+    record.format = LH_MASTER_FORMAT_BARE;
     record.cluster_id = (char *)(uintptr_t) "0123456789abcdef0123456789abcdef";
     record.next_file = files + 1;
     record.next_chunk = files * chunks + 1;

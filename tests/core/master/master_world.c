@@ -1,6 +1,8 @@
 #include "tests/core/master/master_world.h"
 
 #include "base/alloc.h"
+#include "base/seal.h"
+#include "proto/stored.pb-c.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -345,6 +347,48 @@ int world_end(const struct world *w, uint64_t link)
     return LH_OK;
 }
 
+static void seal(struct pair *pair, uint64_t *hash)
+{
+    size_t size = pair->value_size;
+
+    (void)lh_seal_look(pair->key, pair->key_size, pair->value, &size, hash);
+    pair->value = realloc(pair->value, size + LH_SEAL_BYTES);
+    assert_non_null(pair->value);
+    lh_seal_write(pair->value + size, *hash);
+    pair->value_size = (uint32_t)(size + LH_SEAL_BYTES);
+}
+
+void world_seal(struct pair *pair)
+{
+    uint64_t hash;
+
+    seal(pair, &hash);
+}
+
+void world_as_written(struct world *w)
+{
+    struct pair *master = NULL;
+    uint64_t pairs = 0, sum = 0, hash;
+
+    for (size_t i = 0; i < w->store_count; i++) {
+        seal(&w->store[i], &hash);
+        if (w->store[i].key[0] == 'M') {
+            master = &w->store[i];
+            continue;
+        }
+        pairs++;
+        sum += (uint32_t)hash & ~UINT32_C(3);
+    }
+    assert_non_null(master);
+    LeaseholdStored__Master *record = lh_master_record_read(master->value, master->value_size);
+    record->pairs = pairs;
+    record->sum = sum;
+    record->bare = 0;
+    free(master->value);
+    master->value = lh_master_record_write(record, &master->value_size);
+    leasehold_stored__master__free_unpacked(record, NULL);
+}
+
 int world_load(struct world *w)
 {
     int error = LH_OK;
@@ -353,7 +397,7 @@ int world_load(struct world *w)
     for (size_t i = 0; i < w->store_count && error == LH_OK; i++)
         error = lh_master_load(w->m, w->store[i].key, w->store[i].key_size, w->store[i].value,
             w->store[i].value_size, w->load_text, sizeof w->load_text);
-    return error;
+    return error != LH_OK ? error : lh_master_loaded(w->m, w->load_text, sizeof w->load_text);
 }
 
 static void start(struct world *w)

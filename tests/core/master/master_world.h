@@ -94,6 +94,10 @@ void world_close(struct world *w);
 void world_crash(struct world *w);
 /* Loads the store into a fresh core; its error. */
 int world_load(struct world *w);
+/* The pair gets the seal that fits; ... and all pairs do, and the master's record counts them, as
+ * if a master had written what the test has put into the store. */
+void world_seal(struct pair *pair);
+void world_as_written(struct world *w);
 void world_stop(struct world *w);
 /* Of the store alone: carries out a change; the pair of a key, NULL: there is none; forgets all. */
 void world_apply(struct world *w, const struct lh_change *change);

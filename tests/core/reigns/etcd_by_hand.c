@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/seal.h"
 
 #include <stdio.h>
 
@@ -325,10 +326,22 @@ void world_not_applied(
 ProtobufCBinaryData world_pack_head(const LeaseholdStored__Head *said)
 {
     size_t size = leasehold_stored__head__get_packed_size(said);
-    ProtobufCBinaryData bytes = {size, lh_alloc(size + 1)};
+    ProtobufCBinaryData bytes = {size, lh_alloc(size + LH_SEAL_BYTES)};
 
     leasehold_stored__head__pack(said, bytes.data);
+    if (said->format > LH_REIGN_FORMAT_BARE) {
+        lh_seal_write(bytes.data + size, lh_seal_hash("head", 4, bytes.data, size));
+        bytes.len += LH_SEAL_BYTES;
+    }
     return bytes;
+}
+
+LeaseholdStored__Head *world_unpack_head(ProtobufCBinaryData head)
+{
+    uint64_t hash;
+
+    (void)lh_seal_look("head", 4, head.data, &head.len, &hash);
+    return leasehold_stored__head__unpack(NULL, head.len, head.data);
 }
 
 ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, uint64_t pieces)
@@ -350,7 +363,7 @@ ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, 
 ProtobufCBinaryData world_head_of(
     ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere)
 {
-    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
+    LeaseholdStored__Head *said = world_unpack_head(head);
 
     said->state = state;
     said->elsewhere = lh_strdup(elsewhere);

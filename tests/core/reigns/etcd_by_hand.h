@@ -89,6 +89,7 @@ void world_pairs(struct world *w, struct link *range, const struct world_pair *p
 void world_events(struct world *w, const struct world_pair *pairs, size_t count);
 /* malloc'd bytes of a head; world_head_of() frees `head`. */
 ProtobufCBinaryData world_pack_head(const LeaseholdStored__Head *said);
+LeaseholdStored__Head *world_unpack_head(ProtobufCBinaryData head);
 ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, uint64_t pieces);
 ProtobufCBinaryData world_head_of(
     ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere);
