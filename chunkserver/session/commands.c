@@ -143,6 +143,23 @@ static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
     record(r, *j); /* of the same seal */
 }
 
+/* KEEP-4: behind an older copy of its store the master takes a seal on, at a version of its own. */
+static bool is_taken_on(const struct lh_cs_replica *r, const struct lh_cs_job *seal)
+{
+    return seal->version > r->header.version && seal->length == r->header.sealed_length &&
+           seal->checksum == r->header.sealed_checksum;
+}
+
+/* If it cannot be recorded now the master tells it again. */
+static void record_above(struct lh_cs_replica *r, struct lh_cs_job seal)
+{
+    if (r->state != LH_CS_REPLICA_READY || r->adopting >= seal.version)
+        return;
+    LH_MARK("seal-recorded-above");
+    lh_cs_replica_fence(r, seal.version);
+    record(r, seal);
+}
+
 static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
 {
     struct lh_cs_host *cs = s->cs;
@@ -157,6 +174,16 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE, false);
         return; /* the copy records it (REC-4) */
     }
+    const struct lh_cs_job seal = {
+        .session = m->session,
+        .version = m->version,
+        .length = m->length,
+        .checksum = m->checksum,
+    };
+    if (r->header.sealed && is_taken_on(r, &seal)) {
+        record_above(r, seal);
+        return;
+    }
     if (r->state == LH_CS_REPLICA_READY && lh_cs_replica_sealed_now(r)) {
         seal_recorded(cs, m->chunk, r->header.version, LH_OK, false);
         return;
@@ -167,12 +194,6 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
             cs, m->chunk, r->header.version, r->unrecorded ? LH_ERR_IO : LH_OK, r->unrecorded);
         return;
     }
-    const struct lh_cs_job seal = {
-        .session = m->session,
-        .version = m->version,
-        .length = m->length,
-        .checksum = m->checksum,
-    };
     /* Only a member of the sealed version holds everything below the sealed length. One that was
      * not reached by the fence is made equal by a copy, unless its log adds up to the very seal. */
     bool frozen = r->state == LH_CS_REPLICA_FROZEN && r->adopting <= m->version;

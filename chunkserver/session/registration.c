@@ -23,6 +23,7 @@ static void fill_report(Leasehold__ReplicaReport *report, struct lh_cs_replica *
     report->version = r->header.version;
     report->length = lh_cs_replica_durable(r);
     report->sealed = lh_cs_replica_sealed_durably(r);
+    report->checksum = report->sealed ? r->header.sealed_checksum : 0;
     report->unverified = lh_cs_replica_unverified(r);
     report->lost = r->state == LH_CS_REPLICA_LOST;
     report->kept = (r->state == LH_CS_REPLICA_LOST && lh_cs_replica_is_kept(r)) || r->anew ||

@@ -4,12 +4,14 @@
  * that replicas depend on. Then nothing is deleted at all, until the operator has looked. */
 #include "master/inventory/inventory.h"
 
+#include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <string.h>
 
 /* Above these a number is not raised to what a server reports: it would run out. */
 #define VERSION_MAX    (UINT64_C(1) << 62)
@@ -76,7 +78,7 @@ static bool unknown_evidence(
         return true;
     }
     /* A preallocated chunk's has the version of its first grant, and never held a byte. */
-    if (t->version == 0 ? r->version <= LH_M_FIRST_VERSION && r->empty
+    if (t->version == 0 ? r->version <= LH_M_FIRST_VERSION && r->length == 0
                         : r->version <= t->version)
         return false;
     LH_MARK("report-above-tombstone");
@@ -87,11 +89,44 @@ static bool unknown_evidence(
     return true;
 }
 
+/* A seal is in the store before any server hears of it (SEAL-1). */
+static void sealed_evidence(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_chunk *c)
+{
+    LH_MARK("report-of-unknown-seal");
+    lh_m_set_behind(m,
+        "chunkserver %s has chunk %" PRIu64 " sealed, and it is not on record: the metadata looks "
+        "like an older copy",
+        s->id, c->id);
+}
+
+void lh_m_note_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member,
+    const struct lh_m_report *r)
+{
+    const struct lh_m_shown_seal seal = {r->version, r->length, r->checksum};
+
+    member->sealed = false;
+    if (!r->sealed)
+        return;
+    if (memcmp(&c->motion->shown_seal, &seal, sizeof seal) != 0) {
+        lh_m_move(m, c)->shown_seal = seal;
+        for (uint32_t i = 0; i < c->member_count; i++)
+            c->members[i].sealed = false; /* they have shown another one */
+    }
+    member->sealed = true;
+    lh_m_touch(m, c->file);
+}
+
 bool lh_m_report_evidence(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c, const struct lh_m_report *r)
 {
     if (c == NULL)
         return unknown_evidence(m, s, r);
+    if (!c->sealed && c->created && r->version > c->motion->seen_version &&
+        r->version < VERSION_MAX)
+        lh_m_move(m, c)->seen_version = r->version;
+    if (!c->sealed && c->created && r->sealed && !r->lost)
+        sealed_evidence(m, s, c);
     /* A replica is created with the version of the first grant. */
     if (r->version <= c->version || (!c->created && r->version <= LH_M_FIRST_VERSION))
         return false;

@@ -142,7 +142,10 @@ void lh_m_reported(
 
     if (member == NULL || r->lost)
         return;
-    member->sealed = r->sealed && r->version == c->version;
+    if (c->sealed)
+        member->sealed = r->sealed && r->version == c->version;
+    else
+        lh_m_note_seal(m, c, member, r);
     member->kept = false;
     member->stale = c->sealed && !r->sealed && (r->version < c->version || r->copying);
     if (!r->copying) {

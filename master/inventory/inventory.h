@@ -168,6 +168,10 @@ __attribute__((format(printf, 2, 3))) void lh_m_set_behind(
 bool lh_m_report_evidence(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c, const struct lh_m_report *r);
 
+/* A member's replica of an open chunk is reported: sealed, which the record is not, or not. */
+void lh_m_note_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member,
+    const struct lh_m_report *r);
+
 /* ---- commands.c */
 
 void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);

@@ -83,7 +83,7 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         /* Its creation came too late or failed half-way; it was never used. */
         LH_MARK("report-of-vain-creation");
         lh_m_send_remove(m, s, c->id, 0);
-    } else if (c->sealed && !r->sealed) {
+    } else if (c->sealed && (!r->sealed || r->version < c->version)) { /* or KEEP-4: taken on */
         LH_MARK("report-of-missed-seal");
         lh_m_record_seal(m, c, s);
     }

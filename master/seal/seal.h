@@ -64,6 +64,12 @@ void lh_m_seal_load(struct lh_master *m, struct lh_m_chunk *c);
 /* A commit with the chunk is durable: its members hear of the seal, if it has one. */
 void lh_m_seal_durable(struct lh_master *m, struct lh_m_chunk *c);
 
+/* ---- found.c */
+
+/* KEEP-4: takes on the seal that the servers have and the record has not, if nothing speaks against
+ * it. True: the chunk is sealed now. */
+bool lh_m_seal_found(struct lh_master *m, struct lh_m_chunk *c);
+
 /* ---- failed.c */
 
 void lh_m_on_member_failed(

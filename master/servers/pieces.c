@@ -40,7 +40,8 @@ static void add(struct lh_m_registration *r, const Leasehold__Register *piece)
         const Leasehold__ReplicaReport *report = piece->replicas[i];
         r->replicas[r->replica_count++] = (struct lh_m_report){.chunk = report->chunk,
             .version = report->version,
-            .empty = report->length == 0,
+            .length = report->length,
+            .checksum = report->checksum,
             .sealed = report->sealed,
             .lost = report->lost,
             .kept = report->kept,

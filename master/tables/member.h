@@ -12,7 +12,8 @@ struct lh_m_member {
     bool kept : 1;   /* as its server said in the session `seen`: lost, and its whole batches can be
                          read (REC-9); or it adds up to the seal, and cannot record it (REC-8) */
     bool stale : 1;  /* it lacks what its chunk's seal covers, and must be refreshed */
-    bool sealed : 1; /* it has recorded the chunk's seal, as far as this master heard */
+    bool sealed : 1; /* it has recorded the chunk's seal, as far as this master heard; of an open
+                        chunk: it has shown `shown_seal` (KEEP-4) */
     bool leaving : 1; /* another server is to take its place: it is drained, or too much is on it */
     bool excluded : 1; /* its chunk's primary, lost, or a member that this cannot go on without:
                           what comes after a roll is placed elsewhere (FAIL-2a) */

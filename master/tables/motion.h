@@ -64,6 +64,12 @@ struct lh_m_seal {
     bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
 };
 
+/* Of inventory/: the seal that replicas have and the record has not (KEEP-4); version 0: none. The
+ * members that have shown it last say so (`sealed`). */
+struct lh_m_shown_seal {
+    uint64_t version, length, checksum;
+};
+
 /* Of keep/: what its replicas need. */
 struct lh_m_repair {
     bool wanting; /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
@@ -91,6 +97,7 @@ struct lh_m_motion {
     bool dirty;
     uint64_t ticket;
     uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
+    struct lh_m_shown_seal shown_seal;
     TAILQ_HEAD(, lh_m_extra) extras;
 
     /* Records of their own, or constant ones in which all is idle: sealed chunks have none. */

@@ -9,8 +9,9 @@
 #define LH_M_ONLY_CHALLENGED UINT64_MAX
 
 struct lh_m_report {
-    uint64_t chunk, version;
-    bool empty, sealed, lost, kept, copying;
+    uint64_t chunk, version, length;
+    uint64_t checksum; /* of a sealed one */
+    bool sealed, lost, kept, copying;
 };
 
 /* Of inventory/: what it can take. */

@@ -193,6 +193,8 @@ static void does(void *arg, const struct lh_sim_sight *s)
     lh_ob_pieces_note(o, s);
     lh_ob_keep_does(o, a, s);
     lh_ob_own_log_does(o, a, s);
+    if (a->part == PART_MASTER)
+        lh_ob_taken_on_does(o, s);
     if (failed(o))
         return;
     lh_ob_leases_does(o, a, s);

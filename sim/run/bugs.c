@@ -295,6 +295,10 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "a replica that no record names is removed while members are away or lost; it was the last "
         "one",
         "KEEP-3"},
+    {"seal-taken-on-from-some", "KEEP-4",
+        "behind an older copy of the metadata a seal is taken on that some members have shown; one "
+        "that is away has what was acknowledged since in another history",
+        "KEEP-4"},
     {"garbage-goes-on-after-restore", "KEEP-4",
         "behind an older copy of the metadata replicas are removed as ever; they are of chunks "
         "that it does not know yet",

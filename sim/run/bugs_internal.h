@@ -3,7 +3,7 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS    131u
+#define LH_SIM_CORE_BUGS    132u
 #define LH_SIM_SESSION_BUGS 10u
 #define LH_SIM_DISK_BUGS    8u
 #define LH_SIM_LEASE_BUGS   45u

@@ -287,6 +287,39 @@ STORY(a_full_chunk_is_sealed_and_settled)
     check_logs(w, ABC);
 }
 
+/* KEEP-4: a master with an older copy of its store takes on what its members have sealed. */
+STORY(a_seal_is_recorded_at_the_version_at_which_it_is_taken_on)
+{
+    given_a_chunk(w, ABC);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    fill_up(c, 3);
+    append(c, 7, 16000);
+    settle(w);
+    uint64_t length = heard(w, A)->seal.length, checksum = node_status(w, A).checksum;
+    for (int i = A; i <= C; i++)
+        master_record_seal(w, i, 1, length, checksum);
+    settle(w);
+
+    /* Not another one, whatever its version. */
+    master_record_seal(w, B, 5, length, checksum + 1);
+    master_record_seal(w, B, 5, length - 144, checksum);
+    settle(w);
+    assert_int_equal(heard(w, B)->recorded.version, 1);
+
+    master_record_seal(w, B, 3, length, checksum);
+    settle(w);
+    assert_int_equal(heard(w, B)->recorded.version, 3);
+    assert_int_equal(heard(w, B)->recorded.error, LH_OK);
+    node_kill(w, B, true);
+    node_start(w, B);
+    settle(w);
+    struct conn *former = settler(w, B, 1, WRITER), *found = settler(w, B, 3, WRITER);
+    settle(w);
+    assert_int_equal(settle_reply(former)->error, LEASEHOLD__ERROR_CODE__STALE_VERSION);
+    assert_true(settle_reply(found)->known && settle_reply(found)->last_sequence == 6);
+    check_logs(w, ABC);
+}
+
 STORY(a_seal_waits_for_a_member_that_is_coming_back)
 {
     given_a_chunk(w, ABC);
@@ -2152,6 +2185,7 @@ int main(void)
         cmocka_unit_test(a_malformed_batch_is_refused_with_a_text_and_nothing_is_stored),
         cmocka_unit_test(streams_that_break_the_rules_are_ended),
         cmocka_unit_test(a_full_chunk_is_sealed_and_settled),
+        cmocka_unit_test(a_seal_is_recorded_at_the_version_at_which_it_is_taken_on),
         cmocka_unit_test(a_seal_waits_for_a_member_that_is_coming_back),
         cmocka_unit_test(a_seal_with_nothing_under_way_waits_for_a_member_too),
         cmocka_unit_test(a_seal_that_waits_gives_up_a_member_that_stays_away),
