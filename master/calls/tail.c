@@ -78,6 +78,8 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
     struct lh_m_chunk *tail = lh_m_tail(f);
 
     lh_m_tokens_admit(m, f);
+    if (tail != NULL && lh_m_seal_found(m, tail))
+        return; /* the end of its commit comes here again */
     lh_m_roll_consider(m, f);
     if (wanted(f, tail)) {
         /* SEAL-1: the next chunk only after the seal is durable. */

@@ -331,7 +331,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
 
     if (c->motion != &lh_m_idle)
         lh_m_move(m, c); /* a commit, or time alone, may have made it idle */
-    if (lh_m_seal_found(m, c))
+    if (swept && lh_m_seal_found(m, c))
         return; /* the end of its commit comes here again */
     set_condition(m, c, t.readable);
     if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(m, c, &t)))

@@ -275,13 +275,19 @@ void lh_m_calls_start(struct lh_master *m)
 
     TAILQ_FOREACH(call, &calls->by_order, link)
         sorted[count++] = call;
-    TAILQ_FOREACH(call, &calls->marks, link)
-        call->since = m->now;
     qsort(sorted, count, sizeof *sorted, compare_order);
     TAILQ_INIT(&calls->by_order);
     for (size_t i = 0; i < count; i++) {
         sorted[i]->since = m->now;
         TAILQ_INSERT_TAIL(&calls->by_order, sorted[i], link);
+    }
+    /* All marks begin now. So their order does not depend on how this master came to know them. */
+    TAILQ_INIT(&calls->marks);
+    RB_FOREACH(call, lh_m_call_tree, &calls->tree) {
+        if (!is_mark(call))
+            continue;
+        call->since = m->now;
+        TAILQ_INSERT_TAIL(&calls->marks, call, link);
     }
     calls->next_order = count == 0 ? 1 : sorted[count - 1]->order + 1;
     free(sorted);

@@ -17,7 +17,7 @@ static void of_the_dead(struct lh_reign_config *config)
 static ProtobufCBinaryData head_of(uint64_t process, uint32_t deaths)
 {
     ProtobufCBinaryData plain = world_head(7, 100, 1, 0);
-    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, plain.len, plain.data);
+    LeaseholdStored__Head *said = world_unpack_head(plain);
 
     said->process = process;
     said->deaths = deaths;
@@ -37,7 +37,7 @@ static void etcd_says(struct world *w, ProtobufCBinaryData head)
 static LeaseholdStored__Head *written(struct world *w)
 {
     ProtobufCBinaryData put = world_put(world_link(w, LH_METHOD_ETCD_TXN, 0), "head");
-    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, put.len, put.data);
+    LeaseholdStored__Head *said = world_unpack_head(put);
 
     assert_non_null(said);
     return said;
