@@ -1,4 +1,4 @@
-/* ACC-5: the bytes of a capability, and their MAC. */
+/* ACC-5, ACC-9: the bytes of a capability, and their MAC. */
 #include "access/capability.h"
 
 #include "access/mac.h"
@@ -14,6 +14,8 @@
 /* What a MAC is of begins with its use: one secret never signs two kinds of things alike. */
 #define TAG_CAPABILITY "leasehold capability 1"
 #define TAG_KEY        "leasehold capability key 1"
+#define TAG_LEAD       "leasehold capability to lead 1"
+#define TAG_LEAD_KEY   "leasehold capability to lead key 1"
 
 #define SHA256_BYTES 32u
 
@@ -41,6 +43,11 @@ void *lh_mac_create(const uint8_t secret[LH_CAPABILITY_SECRET_BYTES])
 void lh_mac_free(void *mac)
 {
     EVP_MAC_CTX_free(mac);
+}
+
+void lh_mac_rekey(void *mac, const uint8_t secret[LH_CAPABILITY_SECRET_BYTES])
+{
+    LH_ASSERT(EVP_MAC_init(mac, secret, LH_CAPABILITY_SECRET_BYTES, NULL) == 1);
 }
 
 static void begin(void *mac, const char *tag)
@@ -75,6 +82,19 @@ void lh_capability_secret(const uint8_t root[LH_CAPABILITY_SECRET_BYTES], uint64
     add(mac, of, sizeof of);
     end(mac, secret);
     lh_mac_free(mac);
+}
+
+void lh_mac_lead_secret(
+    void *mac, uint64_t reign, const char *member, uint8_t secret[LH_CAPABILITY_SECRET_BYTES])
+{
+    uint8_t of[8];
+
+    lh_put64(of, reign);
+    begin(mac, TAG_LEAD_KEY);
+    add(mac, of, sizeof of);
+    if (!LH_PLANTED("led-by-a-key-of-all"))
+        add(mac, (const uint8_t *)member, strlen(member));
+    end(mac, secret);
 }
 
 /* ---- Capabilities. */
@@ -113,6 +133,46 @@ void lh_capability_make(const uint8_t secret[LH_CAPABILITY_SECRET_BYTES], uint64
     lh_mac_free(mac);
 }
 
+/* ---- Capabilities to lead: of a version, and of whom it was granted to. */
+
+static void compute_lead(void *mac, const struct lh_lead *lead,
+    const uint8_t bytes[LH_CAPABILITY_BYTES], uint8_t out[SHA256_BYTES])
+{
+    uint8_t of[16];
+
+    lh_put64(of, lead->chunk);
+    lh_put64(of + 8, LH_PLANTED("led-at-any-version") ? 0 : lead->version);
+    begin(mac, TAG_LEAD);
+    add(mac, bytes, AT_MAC);
+    add(mac, of, sizeof of);
+    if (!LH_PLANTED("led-by-whoever-has-the-bytes"))
+        add(mac, (const uint8_t *)lead->holder, strlen(lead->holder));
+    end(mac, out);
+}
+
+void lh_mac_make_lead(
+    void *mac, uint64_t number, const struct lh_lead *lead, uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    uint8_t all[SHA256_BYTES];
+
+    lh_put64(bytes + AT_KEY, number);
+    lh_put64(bytes + AT_UNTIL, UINT64_MAX);
+    bytes[AT_RIGHTS] = LH_CAPABILITY_LEAD;
+    compute_lead(mac, lead, bytes, all);
+    memcpy(bytes + AT_MAC, all, LH_CAPABILITY_MAC_BYTES);
+}
+
+void lh_capability_make_lead(const uint8_t secret[LH_CAPABILITY_SECRET_BYTES], uint64_t number,
+    const struct lh_lead *lead, uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    void *mac = lh_mac_create(secret);
+
+    lh_mac_make_lead(mac, number, lead, bytes);
+    lh_mac_free(mac);
+}
+
+/* ---- What they say. */
+
 uint64_t lh_mac_key_of(const uint8_t bytes[LH_CAPABILITY_BYTES])
 {
     return lh_get64(bytes + AT_KEY);
@@ -128,12 +188,25 @@ unsigned lh_mac_rights_of(const uint8_t bytes[LH_CAPABILITY_BYTES])
     return bytes[AT_RIGHTS];
 }
 
+static bool is_mac_of(const uint8_t all[SHA256_BYTES], const uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    /* In a time that does not depend on how many bytes are right. */
+    return CRYPTO_memcmp(all, bytes + AT_MAC, LH_CAPABILITY_MAC_BYTES) == 0;
+}
+
 bool lh_mac_fits(void *mac, uint64_t chunk, const uint8_t bytes[LH_CAPABILITY_BYTES])
 {
     uint8_t all[SHA256_BYTES];
 
     compute(mac, chunk, bytes, all);
-    /* In a time that does not depend on how many bytes are right. */
-    return CRYPTO_memcmp(all, bytes + AT_MAC, LH_CAPABILITY_MAC_BYTES) == 0 ||
-           LH_PLANTED("capability-mac-not-compared");
+    return is_mac_of(all, bytes) || LH_PLANTED("capability-mac-not-compared");
+}
+
+bool lh_mac_fits_lead(
+    void *mac, const struct lh_lead *lead, const uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    uint8_t all[SHA256_BYTES];
+
+    compute_lead(mac, lead, bytes, all);
+    return is_mac_of(all, bytes);
 }

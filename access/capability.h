@@ -1,5 +1,5 @@
-/* Capabilities (docs/protocol.md, ACC-5 and ACC-6): what the master gives with a chunk, and a
- * chunkserver asks for before it serves that chunk. Pure.
+/* Capabilities (docs/protocol.md, ACC-5, ACC-6, ACC-9): what the master gives with a chunk, and a
+ * chunkserver asks for before it serves that chunk, or follows its primary. Pure.
  *
  * A capability is LH_CAPABILITY_BYTES bytes (docs/formats.md): the number of a key, until when it
  * holds as an age of that key, rights, and a MAC of these and the chunk's id. Whoever has the bytes
@@ -22,6 +22,13 @@
 /* Rights. */
 #define LH_CAPABILITY_READ   1u /* to read, and to settle: what readers of the log see anyway */
 #define LH_CAPABILITY_APPEND 2u
+#define LH_CAPABILITY_LEAD   4u /* of one version, for one chunkserver, at one member (ACC-9) */
+
+/* What a capability to lead says: the master has granted that version to that chunkserver. */
+struct lh_lead {
+    uint64_t chunk, version;
+    const char *holder; /* server id */
+};
 
 /* ---- Keys that make them: the master's. */
 
@@ -42,6 +49,7 @@ struct lh_capability_issuer {
     uint64_t made;             /* keys, so far */
     struct lh_capability_key keys[LH_CAPABILITY_KEYS]; /* in use; the oldest first */
     size_t count;
+    void *lead_mac; /* OpenSSL's state, for capabilities to lead; NULL: none was made yet */
 };
 
 /* `root`: drawn at random for this process. */
@@ -55,6 +63,13 @@ void lh_capability_issuer_tend(struct lh_capability_issuer *issuer, struct lh_in
 /* Makes one for that chunk, with these rights, that holds for `term` from `now` on. */
 void lh_capability_give(struct lh_capability_issuer *issuer, struct lh_instant now, uint64_t chunk,
     unsigned rights, uint8_t bytes[LH_CAPABILITY_BYTES]);
+/* The key, numbered like the reign, by which that member checks who leads it. No other member is
+ * told it. */
+void lh_capability_lead_key(struct lh_capability_issuer *issuer, const char *member,
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES]);
+/* Makes one to be shown to that member. It has no end. */
+void lh_capability_give_lead(struct lh_capability_issuer *issuer, const char *member,
+    const struct lh_lead *lead, uint8_t bytes[LH_CAPABILITY_BYTES]);
 
 /* ---- Keys that check them: a chunkserver's. */
 
@@ -88,6 +103,9 @@ enum lh_capability_verdict {
 enum lh_capability_verdict lh_capability_check(const struct lh_capability_keys *keys,
     uint64_t chunk, unsigned rights, const uint8_t *bytes, size_t size, struct lh_instant now,
     struct lh_instant *until);
+/* Do these bytes say that? `keys`: those to be led by. */
+enum lh_capability_verdict lh_capability_check_lead(const struct lh_capability_keys *keys,
+    const struct lh_lead *lead, const uint8_t *bytes, size_t size);
 /* A sentence for whoever presented it. */
 const char *lh_capability_text(enum lh_capability_verdict verdict);
 
@@ -99,3 +117,6 @@ void lh_capability_secret(const uint8_t root[LH_CAPABILITY_SECRET_BYTES], uint64
 /* The bytes, made with that secret. `until`: the age of the key at which it ends. */
 void lh_capability_make(const uint8_t secret[LH_CAPABILITY_SECRET_BYTES], uint64_t number,
     uint64_t chunk, struct lh_duration until, unsigned rights, uint8_t bytes[LH_CAPABILITY_BYTES]);
+/* The same, to lead. */
+void lh_capability_make_lead(const uint8_t secret[LH_CAPABILITY_SECRET_BYTES], uint64_t number,
+    const struct lh_lead *lead, uint8_t bytes[LH_CAPABILITY_BYTES]);

@@ -1,4 +1,4 @@
-/* ACC-6: keys, as the master makes them and as chunkservers keep them. */
+/* ACC-6, ACC-9: keys, as the master makes them and as chunkservers keep them. */
 #include "access/mac.h"
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -33,6 +33,7 @@ void lh_capability_issuer_deinit(struct lh_capability_issuer *issuer)
 {
     while (issuer->count > 0)
         drop_oldest(issuer);
+    lh_mac_free(issuer->lead_mac);
     OPENSSL_cleanse(issuer, sizeof *issuer);
 }
 
@@ -82,6 +83,27 @@ void lh_capability_give(struct lh_capability_issuer *issuer, struct lh_instant n
     const struct lh_capability_key *key = &issuer->keys[i];
     lh_mac_make(key->mac, key->number, chunk,
         lh_duration_add(lh_instant_until(key->introduced, now), issuer->term), rights, bytes);
+}
+
+void lh_capability_lead_key(struct lh_capability_issuer *issuer, const char *member,
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES])
+{
+    if (issuer->lead_mac == NULL)
+        issuer->lead_mac = lh_mac_create(issuer->root);
+    else
+        lh_mac_rekey(issuer->lead_mac, issuer->root);
+    lh_mac_lead_secret(issuer->lead_mac, issuer->reign, member, secret);
+}
+
+void lh_capability_give_lead(struct lh_capability_issuer *issuer, const char *member,
+    const struct lh_lead *lead, uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES];
+
+    lh_capability_lead_key(issuer, member, secret);
+    lh_mac_rekey(issuer->lead_mac, secret);
+    lh_mac_make_lead(issuer->lead_mac, issuer->reign, lead, bytes);
+    OPENSSL_cleanse(secret, sizeof secret);
 }
 
 /* ---- A chunkserver's. */
@@ -154,17 +176,27 @@ static struct lh_instant ends(const struct lh_capability_known *k, struct lh_dur
                                  : lh_instant_add(k->at, lh_nanoseconds(until.ns - k->age.ns));
 }
 
-enum lh_capability_verdict lh_capability_check(const struct lh_capability_keys *keys,
-    uint64_t chunk, unsigned rights, const uint8_t *bytes, size_t size, struct lh_instant now,
-    struct lh_instant *until)
+/* The key that they say they were made with. */
+static enum lh_capability_verdict find_key(const struct lh_capability_keys *keys,
+    const uint8_t *bytes, size_t size, const struct lh_capability_known **key)
 {
     if (size == 0)
         return LH_CAPABILITY_MISSING;
     if (size != LH_CAPABILITY_BYTES)
         return LH_CAPABILITY_FORGED;
-    const struct lh_capability_known *k = find(keys, lh_mac_key_of(bytes));
-    if (k == NULL)
-        return LH_CAPABILITY_UNKNOWN;
+    *key = find(keys, lh_mac_key_of(bytes));
+    return *key == NULL ? LH_CAPABILITY_UNKNOWN : LH_CAPABILITY_HOLDS;
+}
+
+enum lh_capability_verdict lh_capability_check(const struct lh_capability_keys *keys,
+    uint64_t chunk, unsigned rights, const uint8_t *bytes, size_t size, struct lh_instant now,
+    struct lh_instant *until)
+{
+    const struct lh_capability_known *k;
+    enum lh_capability_verdict found = find_key(keys, bytes, size, &k);
+
+    if (found != LH_CAPABILITY_HOLDS)
+        return found;
     if (!lh_mac_fits(k->mac, chunk, bytes))
         return LH_CAPABILITY_FORGED;
     if ((lh_mac_rights_of(bytes) & rights) != rights && !LH_PLANTED("capability-rights-ignored"))
@@ -173,12 +205,23 @@ enum lh_capability_verdict lh_capability_check(const struct lh_capability_keys *
     return lh_instant_reached(now, *until) ? LH_CAPABILITY_OVER : LH_CAPABILITY_HOLDS;
 }
 
+enum lh_capability_verdict lh_capability_check_lead(const struct lh_capability_keys *keys,
+    const struct lh_lead *lead, const uint8_t *bytes, size_t size)
+{
+    const struct lh_capability_known *k;
+    enum lh_capability_verdict found = find_key(keys, bytes, size, &k);
+
+    if (found != LH_CAPABILITY_HOLDS)
+        return found;
+    return lh_mac_fits_lead(k->mac, lead, bytes) ? LH_CAPABILITY_HOLDS : LH_CAPABILITY_FORGED;
+}
+
 const char *lh_capability_text(enum lh_capability_verdict verdict)
 {
     static const char *const texts[LH_CAPABILITY_VERDICTS] = {
         [LH_CAPABILITY_HOLDS] = "the capability holds",
         [LH_CAPABILITY_MISSING] = "no capability was shown: the master gives one with the chunk",
-        [LH_CAPABILITY_FORGED] = "the capability was not made for this chunk",
+        [LH_CAPABILITY_FORGED] = "the capability was not made for this",
         [LH_CAPABILITY_LACKING] = "the capability does not give this right",
         [LH_CAPABILITY_UNKNOWN] = "the capability was made with a key that this server does not "
                                   "know: ask the master again",

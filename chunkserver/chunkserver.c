@@ -83,6 +83,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     lh_cs_config_init(&cs->host.config, config);
     cs->host.holder = lh_holder_create();
     lh_capability_keys_init(&cs->host.keys, cs->host.config.bounds.capability_keys);
+    lh_capability_keys_init(&cs->host.lead_keys, cs->host.config.bounds.capability_keys);
     lh_cs_logs_init(&cs->logs, &cs->host, &log_users, cs);
     cs->primaries = lh_cs_primaries_create(&cs->host, &cs->logs);
     cs->serving = lh_cs_serving_create(&cs->host, &cs->logs);
@@ -111,6 +112,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     lh_effects_deinit(&none);
     lh_holder_destroy(cs->host.holder);
     lh_capability_keys_deinit(&cs->host.keys);
+    lh_capability_keys_deinit(&cs->host.lead_keys);
     lh_timers_deinit(&cs->host.timers);
     lh_cs_config_deinit(&cs->host.config);
     free(cs);

@@ -17,6 +17,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The same of capabilities to lead: of the version, or of another one. */
+static void check_lead(const uint8_t *data, size_t size)
+{
+    static const uint8_t secret[LH_CAPABILITY_SECRET_BYTES] = {1};
+    const struct lh_lead lead = {.chunk = 5, .version = data[0] % 4, .holder = "cs1"};
+    const struct lh_lead other = {.chunk = 5, .version = data[0] / 4 % 4, .holder = "cs1"};
+    uint8_t made[LH_CAPABILITY_BYTES], shown[2 * LH_CAPABILITY_BYTES] = {0};
+    struct lh_capability_keys keys;
+
+    lh_capability_keys_init(&keys, 2);
+    lh_capability_learn(&keys, 7, secret, (struct lh_instant){0}, lh_seconds(0));
+    lh_capability_make_lead(secret, 7, &lead, made);
+    size = size - 1 < sizeof shown ? size - 1 : sizeof shown;
+    memcpy(shown, data + 1, size);
+    for (size_t i = 0; i < sizeof made; i++)
+        shown[i] ^= made[i];
+    bool whole = size <= sizeof made && memcmp(shown, made, sizeof made) == 0;
+    size = size < sizeof made ? sizeof made : size;
+    LH_ASSERT(
+        (lh_capability_check_lead(&keys, &lead, shown, size) == LH_CAPABILITY_HOLDS) == whole);
+    LH_ASSERT((lh_capability_check_lead(&keys, &other, shown, size) == LH_CAPABILITY_HOLDS) ==
+              (whole && other.version == lead.version));
+    lh_capability_keys_deinit(&keys);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The one link, of the service that is called. */
@@ -247,8 +272,8 @@ static void check_capability(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const all[])(const uint8_t *, size_t) = {
-        call_service, take_frames, parse_end, read_certificates_of, read_status, check_capability};
+    static void (*const all[])(const uint8_t *, size_t) = {call_service, take_frames, parse_end,
+        read_certificates_of, read_status, check_capability, check_lead};
 
     if (size < 2)
         return 0;

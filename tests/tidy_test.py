@@ -135,7 +135,7 @@ UNBOUND = {
     "SCRUB_PERIOD_MS": "default of a setting",
     "LH_OPEN_TAIL_WAIT_MS_MAX": "limit of the protocol",
     "VERSION_MAX": "far from the end of numbers: an older copy's leap must have room",
-    "CHUNK_LEAP_MAX": "likewise",
+    "CHUNK_MAX": "likewise",
     # Room for text, or for as many as a bound may be.
     "LH_TEXT_BYTES": "room for a sentence",
     "LH_M_TITLE_BYTES": "room for a name",

@@ -136,12 +136,18 @@ bool lh_cs_session_named(const struct lh_cs_host *cs, uint64_t session, uint64_t
 /* From when on a term counts that answers what was sent with this stamp (TIME-4). */
 struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp);
 
-/* ---- capability.c: ACC-5, ACC-6. */
+/* ---- capability.c: ACC-5, ACC-6, ACC-9. */
 
 /* Does what a peer showed give these rights on the chunk? LH_OK, and until when; or
  * STALE_CAPABILITY, with a sentence. It holds until NEVER where nobody is asked for one. */
 int lh_cs_capability(struct lh_cs_host *cs, uint64_t chunk, unsigned rights,
     const ProtobufCBinaryData *shown, struct lh_instant *until, const char **text);
+/* Was the version granted to the peer of the step under way, by what it showed? LH_OK; or
+ * STALE_CAPABILITY, with a sentence. */
+int lh_cs_may_lead(struct lh_cs_host *cs, uint64_t chunk, uint64_t version,
+    const ProtobufCBinaryData *shown, const char **text);
+/* The master of that reign has told this server's key to be led by. */
+void lh_cs_lead_key(struct lh_cs_host *cs, uint64_t reign, const ProtobufCBinaryData *secret);
 /* The master has told these keys, in an answer that echoes `stamp`. */
 void lh_cs_capability_keys(
     struct lh_cs_host *cs, uint64_t stamp, Leasehold__CapabilityKey *const *keys, size_t count);
@@ -152,6 +158,7 @@ struct lh_cs_host {
     struct lh_chunkserver_config config; /* strings and arrays are ours */
     struct lh_access_log refusals;
     struct lh_capability_keys keys;
+    struct lh_capability_keys lead_keys; /* by reign (ACC-9) */
 
     /* Of the step under way. */
     struct lh_instant now;

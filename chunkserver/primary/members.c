@@ -12,8 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void lh_cs_member_init(
-    struct lh_cs_member *m, struct lh_cs_primary *p, const Leasehold__Member *info)
+static void take_lead(struct lh_cs_member *m, const ProtobufCBinaryData *lead)
+{
+    m->lead_size = lead->len <= sizeof m->lead ? lead->len : 0;
+    if (m->lead_size > 0)
+        memcpy(m->lead, lead->data, m->lead_size);
+}
+
+void lh_cs_member_init(struct lh_cs_member *m, struct lh_cs_primary *p,
+    const Leasehold__Member *info, const ProtobufCBinaryData *lead)
 {
     *m = (struct lh_cs_member){
         .primary = p,
@@ -26,6 +33,7 @@ void lh_cs_member_init(
         .retry_at = p->replica->cs->now,
         .backoff = p->replica->cs->config.reconnect_min,
     };
+    take_lead(m, lead);
 }
 
 static void end_feed(struct lh_cs_member *m)
@@ -51,11 +59,18 @@ bool lh_cs_member_counts(const struct lh_cs_member *m)
     return !m->joining;
 }
 
-void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info)
+void lh_cs_member_update(
+    struct lh_cs_member *m, const Leasehold__Member *info, const ProtobufCBinaryData *lead)
 {
     if (m->joining && !info->joining) {
         LH_MARK("member-joined");
         m->joining = false; /* never the other way round at one version */
+    }
+    bool same_lead = lead->len == m->lead_size &&
+                     (m->lead_size == 0 || memcmp(lead->data, m->lead, m->lead_size) == 0);
+    if (!same_lead) {
+        take_lead(m, lead);
+        lh_cs_member_try_now(m);
     }
     char *address = lh_server_at(info->server_id, info->address);
     bool same = address[0] == '\0' || strcmp(address, m->address) == 0;
@@ -67,6 +82,13 @@ void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info)
     m->address = address;
     if (m->state == LH_CS_MEMBER_DOWN)
         m->retry_at = lh_cs_member_host(m)->now;
+}
+
+void lh_cs_member_try_now(struct lh_cs_member *m)
+{
+    if (m->state != LH_CS_MEMBER_DOWN)
+        return;
+    m->progress_at = m->retry_at = lh_cs_member_host(m)->now;
 }
 
 /* Is something owed by the member? Then its silence counts. So it does while what is due to it
@@ -234,6 +256,13 @@ void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAns
 {
     struct lh_cs_primary *p = m->primary;
 
+    if (reply->error == LEASEHOLD__ERROR_CODE__STALE_CAPABILITY) {
+        /* One of the two has yet to register with the present master (ACC-9). That is no refusal,
+         * and no progress: it is waited for as for one that is away. */
+        LH_MARK("member-asks-who-leads");
+        lh_cs_member_down(m);
+        return;
+    }
     if (only_arrives(m, reply))
         LH_MARK("member-too-slow");
     else

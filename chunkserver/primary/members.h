@@ -17,7 +17,9 @@ struct lh_cs_member {
     struct lh_cs_primary *primary;
     uint64_t chunk; /* the primary's */
     char *server_id;
-    char *address; /* lh_server_at() */
+    char *address;                     /* lh_server_at() */
+    uint8_t lead[LH_CAPABILITY_BYTES]; /* what it is shown (ACC-9), ... */
+    size_t lead_size;                  /* ... as the grant has it; 0: nothing */
     enum lh_cs_member_state state;
     struct lh_cs_pair *pair;          /* the stream that its feed is on; NULL: it has none */
     uint64_t feed;                    /* its number there */
@@ -51,13 +53,15 @@ struct lh_cs_member {
     bool refused;                  /* it answered with an error that waiting does not mend */
 };
 
-void lh_cs_member_init(
-    struct lh_cs_member *m, struct lh_cs_primary *p, const Leasehold__Member *info);
+/* `lead`: what shows it that this server leads. */
+void lh_cs_member_init(struct lh_cs_member *m, struct lh_cs_primary *p,
+    const Leasehold__Member *info, const ProtobufCBinaryData *lead);
 void lh_cs_member_deinit(struct lh_cs_member *m);
 void lh_cs_member_connect(struct lh_cs_member *m);
-/* What the grant says of it by now: where it is to be reached ("" is ignored), and whether it has
- * joined for good. */
-void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info);
+/* What the grant says of it by now: where it is to be reached ("" is ignored), whether it has
+ * joined for good, and what it is shown. */
+void lh_cs_member_update(
+    struct lh_cs_member *m, const Leasehold__Member *info, const ProtobufCBinaryData *lead);
 /* May its log decide anything in a recovery? Not while it is joining (REC-4). */
 bool lh_cs_member_counts(const struct lh_cs_member *m);
 /* An answer to its feed. The member may be gone after it. */
@@ -76,6 +80,8 @@ void lh_cs_member_notice(struct lh_cs_member *m);
 
 /* Is something owed by the member? Then its silence counts. */
 bool lh_cs_member_awaited(const struct lh_cs_member *m);
+/* A grant, or an answer to one, has come that it is tried with at once; its time begins now. */
+void lh_cs_member_try_now(struct lh_cs_member *m);
 /* Back to nothing; tried again after a while. */
 void lh_cs_member_down(struct lh_cs_member *m);
 /* It cannot go on, and waiting does not mend it. */

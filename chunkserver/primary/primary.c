@@ -39,6 +39,14 @@ bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g)
     return false;
 }
 
+/* What shows the member at that place that this server leads. */
+static const ProtobufCBinaryData *lead_of(const Leasehold__Grant *g, size_t i)
+{
+    static const ProtobufCBinaryData none;
+
+    return i < g->n_leads ? &g->leads[i] : &none;
+}
+
 static void out_of_time(void *core, struct lh_timer *timer);
 
 void lh_cs_primary_grant(
@@ -59,7 +67,7 @@ void lh_cs_primary_grant(
     p->members = lh_alloc_array(g->n_members - 1, sizeof *p->members); /* one is this server */
     for (size_t i = 0; i < g->n_members; i++)
         if (strcmp(g->members[i]->server_id, cs->config.server_id) != 0)
-            lh_cs_member_init(&p->members[p->member_count++], p, g->members[i]);
+            lh_cs_member_init(&p->members[p->member_count++], p, g->members[i], lead_of(g, i));
     r->slots[LH_CS_SLOT_PRIMARY] = p;
     DL_APPEND(room->all, p);
     lh_cs_replica_submit(
@@ -77,7 +85,7 @@ void lh_cs_primary_grant_again(struct lh_cs_primary *p, const Leasehold__Grant *
     for (size_t i = 0; i < p->member_count; i++)
         for (size_t j = 0; j < g->n_members; j++)
             if (strcmp(g->members[j]->server_id, p->members[i].server_id) == 0)
-                lh_cs_member_update(&p->members[i], g->members[j]);
+                lh_cs_member_update(&p->members[i], g->members[j], lead_of(g, j));
     lh_cs_primary_set_timer(p);
     if (p->replica->header.version == g->version && p->state != LH_CS_PRIMARY_ADOPTING)
         lh_cs_grant_confirm(p->room, g->chunk, g->version, LH_OK);

@@ -147,6 +147,7 @@ static bool next_part(
         fill(m, part, LEASEHOLD__REPLICATE_KIND__ADOPT);
         part->joining = m->joining;
         part->server_id = m->server_id;
+        part->capability = (ProtobufCBinaryData){m->lead_size, m->lead};
         return true;
     }
     if (m->state < LH_CS_MEMBER_COPYING)

@@ -100,8 +100,9 @@ static bool fenced(const struct lh_cs_replica *r, uint64_t version)
     return version < r->adopting && !LH_PLANTED("old-version-accepted");
 }
 
-/* A master gives out one version after the other: so many more there never are. Otherwise one
- * message of any chunkserver's would leave a chunk without a next version for ever. */
+/* A master gives out one version after the other: so many more there never are. Where no capability
+ * shows that it did (ACC-9), one message of any chunkserver's would leave a chunk without a next
+ * version for ever. */
 #define VERSION_LEAP (UINT64_C(1) << 32)
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
@@ -114,11 +115,20 @@ static void adopt(
         refuse_part(feeder, m, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
+    struct lh_cs_host *cs = feeder->room->cs;
+    const char *text;
+    int error = lh_cs_may_lead(cs, m->chunk, m->version, &m->capability, &text);
+    if (error != LH_OK) {
+        LH_MARK("adopt-without-capability");
+        refuse_part(feeder, m, NULL, error, text);
+        return;
+    }
     if (m->version == 0 || m->feed == 0) {
         refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "a feed has a number and a version");
         return;
     }
-    if (m->version > r->adopting && m->version - r->adopting >= VERSION_LEAP) {
+    if (!cs->config.capabilities && m->version > r->adopting &&
+        m->version - r->adopting >= VERSION_LEAP) {
         LH_MARK("adopt-far-above");
         refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "no master gives such a version yet");
         return;

@@ -225,6 +225,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
 
     struct lh_instant sent_at = lh_cs_term_begins(cs, m->stamp);
     lh_cs_capability_keys(cs, m->stamp, m->keys, m->n_keys);
+    lh_cs_lead_key(cs, m->master_term, &m->lead_key);
     cs->master.state = LH_CS_SESSION_LIVE;
     cs->master.master_term = m->master_term;
     lh_cs_active_registered(s, m);

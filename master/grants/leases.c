@@ -109,6 +109,8 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Grant grant = LEASEHOLD__GRANT__INIT;
     Leasehold__Member members[LH_REPLICATION_MAX];
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
+    ProtobufCBinaryData leads[LH_REPLICATION_MAX];
+    uint8_t lead_bytes[LH_REPLICATION_MAX][LH_CAPABILITY_BYTES];
     struct lh_m_grant *g = lh_m_grant(m, c);
     struct lh_m_server *s = lh_m_holder(c);
 
@@ -116,9 +118,11 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold__member__init(&members[i]);
-        members[i].server_id = lh_m_server_of(m, &c->members[i])->id;
-        members[i].address = lh_m_server_of(m, &c->members[i])->address;
+        const struct lh_m_server *member = lh_m_server_of(m, &c->members[i]);
+        members[i].server_id = member->id;
+        members[i].address = member->address;
         members[i].joining = c->members[i].joining;
+        leads[i] = member == s ? (ProtobufCBinaryData){0} : lh_m_lead(m, c, member, lead_bytes[i]);
         pointers[i] = &members[i];
     }
     grant.session = lh_m_wire_session(m, g->lease.session);
@@ -128,6 +132,8 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.term_ns = m->holder_chunk_term.ns;
     grant.n_members = c->member_count;
     grant.members = pointers;
+    grant.n_leads = m->config.capabilities ? c->member_count : 0;
+    grant.leads = leads;
     grant.min_replicas = c->file->min_replicas;
     grant.durability = c->file->durability;
     grant.chunk_size = c->file->chunk_size;

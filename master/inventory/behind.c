@@ -14,8 +14,10 @@
 #include <string.h>
 
 /* Above these a number is not raised to what a server reports: it would run out. */
-#define VERSION_MAX    (UINT64_C(1) << 62)
-#define CHUNK_LEAP_MAX (UINT64_C(1) << 48)
+#define VERSION_MAX (UINT64_C(1) << 62)
+#define CHUNK_MAX   (UINT64_C(1) << 58)
+
+_Static_assert(CHUNK_MAX < LH_LEASE_ID_LAST / 3, "above it are many that the store takes");
 
 bool lh_m_deleting(const struct lh_master *m)
 {
@@ -60,7 +62,7 @@ static bool unknown_evidence(
             ", and this master has not given out a number above %" PRIu64
             " yet: the metadata looks like an older copy",
             s->id, r->chunk, m->next_chunk - 1);
-        if (r->chunk - m->next_chunk < CHUNK_LEAP_MAX) {
+        if (r->chunk < CHUNK_MAX) {
             m->next_chunk = r->chunk + 1;
             lh_m_dirty_master(m);
         }

@@ -51,11 +51,12 @@ void lh_m_on_recovered(
     if (joined)
         lh_m_dirty_chunk(m, c);
     /* The primary counts on full members alone. If it says so in a new session, to this master or
-     * to one that started since, it may not have heard who is one by now. */
+     * to one that started since, it may not have heard who is one by now. And members may know no
+     * other reign's keys than this one's (ACC-9). */
     struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
     bool again = repair->recovered_session != s->session.lessee.session &&
                  (c->motion->grant->lease.waiting || repair->recovered_version == c->version);
-    if (joined || again)
+    if (joined || (again && !LH_PLANTED("lease-goes-on-as-granted")))
         repair->tell_full = true;
     lh_m_refusals_end(m, c);
     if (unproven && lh_m_has_primary(m, c)) {

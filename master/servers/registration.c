@@ -169,6 +169,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     Leasehold__Continued *items = lh_alloc_array(count + 1, sizeof *items);
     Leasehold__Continued **pointers = lh_alloc_array(count + 1, sizeof *pointers);
     struct lh_m_wire_keys keys;
+    uint8_t lead_key[LH_CAPABILITY_SECRET_BYTES];
 
     for (size_t i = 0; i < count; i++) {
         leasehold__continued__init(&items[i]);
@@ -190,6 +191,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     lh_m_capability_keys(m, &keys);
     registered.keys = keys.pointers;
     registered.n_keys = keys.count;
+    registered.lead_key = lh_m_lead_key(m, s, lead_key);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
     lh_m_session_answer(&s->session, &reply.base);

@@ -1,5 +1,6 @@
 #include "master/tables/capability.h"
 
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 void lh_m_capabilities_start(struct lh_master *m)
@@ -37,4 +38,25 @@ ProtobufCBinaryData lh_m_capability(
     LH_MARK("capability-given");
     lh_capability_give(&m->issuer, m->now, chunk, rights, bytes);
     return (ProtobufCBinaryData){LH_CAPABILITY_BYTES, bytes};
+}
+
+ProtobufCBinaryData lh_m_lead(struct lh_master *m, const struct lh_m_chunk *c,
+    const struct lh_m_server *member, uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    const struct lh_lead lead = {
+        .chunk = c->id, .version = c->version, .holder = lh_m_holder(c)->id};
+
+    if (!m->config.capabilities)
+        return (ProtobufCBinaryData){0};
+    lh_capability_give_lead(&m->issuer, member->id, &lead, bytes);
+    return (ProtobufCBinaryData){LH_CAPABILITY_BYTES, bytes};
+}
+
+ProtobufCBinaryData lh_m_lead_key(struct lh_master *m, const struct lh_m_server *member,
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES])
+{
+    if (!m->config.capabilities)
+        return (ProtobufCBinaryData){0};
+    lh_capability_lead_key(&m->issuer, member->id, secret);
+    return (ProtobufCBinaryData){LH_CAPABILITY_SECRET_BYTES, secret};
 }

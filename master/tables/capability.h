@@ -1,5 +1,5 @@
-/* Capabilities as the master gives them (ACC-5), and the keys that it tells chunkservers (ACC-6).
- * Nothing of it is stored. */
+/* Capabilities as the master gives them (ACC-5, ACC-9), and the keys that it tells chunkservers
+ * (ACC-6). Nothing of it is stored. */
 #pragma once
 
 #include "master/tables/common.h"
@@ -20,3 +20,9 @@ void lh_m_capability_keys(struct lh_master *m, struct lh_m_wire_keys *keys);
 /* The bytes of one for that chunk, LH_CAPABILITY_BYTES, in `bytes`; or none. */
 ProtobufCBinaryData lh_m_capability(
     struct lh_master *m, uint64_t chunk, unsigned rights, uint8_t bytes[LH_CAPABILITY_BYTES]);
+/* That the chunk's present version is the holder's, for a member to see; or none. */
+ProtobufCBinaryData lh_m_lead(struct lh_master *m, const struct lh_m_chunk *c,
+    const struct lh_m_server *member, uint8_t bytes[LH_CAPABILITY_BYTES]);
+/* The key by which that server sees it, in `secret`; or none. */
+ProtobufCBinaryData lh_m_lead_key(struct lh_master *m, const struct lh_m_server *member,
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES]);

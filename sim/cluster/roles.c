@@ -1,5 +1,7 @@
 /* Certificates, and the table of roles that all masters and chunkservers read (ACC). The table has
- * lines for strangers alone: programs keep their rights, and what is due to them stays due. */
+ * lines for strangers alone: programs keep their rights, and what is due to them stays due. Where
+ * capabilities are asked for chunkservers have certificates in any case: they are led by name
+ * (ACC-9). */
 #include "sim/cluster/internal.h"
 
 #include "access/access.h"
@@ -8,12 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static void give_role(struct lh_sim_node *node, const char *role)
+static void give_name(struct lh_sim_node *node, const char *role, const char *name)
 {
     char identity[64];
 
-    (void)snprintf(identity, sizeof identity, "leasehold://%s/%s", role, lh_sim_name(node));
+    (void)snprintf(identity, sizeof identity, "leasehold://%s/%s", role, name);
     lh_sim_identify(node, identity);
+}
+
+static void give_role(struct lh_sim_node *node, const char *role)
+{
+    give_name(node, role, lh_sim_name(node));
 }
 
 static struct lh_sim_node *stranger(const struct lh_sim_cluster *c, size_t number)
@@ -40,22 +47,32 @@ static struct lh_access *table(const struct lh_sim_cluster *c)
     return access;
 }
 
+/* Readers, nobody of ours, and one who has stolen a chunkserver's key. */
+static void give_stranger(const struct lh_sim_cluster *c, size_t number)
+{
+    const struct lh_sim_node *server =
+        c->server_nodes[lh_mix64(c->config.world.seed) % c->config.servers];
+
+    if (number % 2 == 1)
+        give_role(stranger(c, number), "reader");
+    else if (number == 2)
+        give_name(stranger(c, number), "chunkserver", lh_sim_name(server));
+    else
+        lh_sim_identify(stranger(c, number), "CN=nobody");
+}
+
 void lh_sim_roles_init(struct lh_sim_cluster *c)
 {
+    for (size_t i = 0; i < c->config.servers && (c->config.roles || c->config.capabilities); i++)
+        give_role(c->server_nodes[i], "chunkserver");
     if (!c->config.roles)
         return;
     for (size_t i = 0; i < c->config.masters; i++)
         give_role(c->masters[i].node, "master");
-    for (size_t i = 0; i < c->config.servers; i++)
-        give_role(c->server_nodes[i], "chunkserver");
     for (size_t i = 0; i < c->config.clients; i++)
         give_role(c->client_nodes[i], "admin"); /* they operate, too */
-    for (size_t i = 1; i <= c->config.strangers; i++) {
-        if (i % 2 == 1)
-            give_role(stranger(c, i), "reader");
-        else
-            lh_sim_identify(stranger(c, i), "CN=nobody");
-    }
+    for (size_t i = 1; i <= c->config.strangers; i++)
+        give_stranger(c, i);
     c->access = table(c);
     c->config.master.access = c->config.server.access = c->access;
 }
@@ -80,7 +97,7 @@ static void read_table(struct lh_sim_cluster *c, struct lh_sim_node *changed)
 
 bool lh_sim_set_rights(struct lh_sim_cluster *c, uint64_t number, bool has)
 {
-    /* Whoever is nobody of ours has none. */
+    /* Whoever is nobody of ours has none; and what is stolen looks like its owner's. */
     if (!c->config.roles || number == 0 || number > c->config.strangers || number % 2 == 0 ||
         has == lh_sim_has_rights(c, stranger(c, number)))
         return false;

@@ -206,6 +206,7 @@ struct lh_sim_stranger *lh_sim_stranger_create(struct lh_sim_cluster *c, uint32_
 
     x->cluster = c;
     x->random.state = lh_mix64(c->config.world.seed ^ UINT64_C(0x737472616e676572) * number);
+    lh_sim_x_looks_for_leads(x);
     return x;
 }
 

@@ -4,9 +4,10 @@
  * numbers into fields, reads nothing of what it is answered, and ends nothing that it began.
  *
  * With certificates it also takes the addresses of masters that are down, and answers there with
- * its own certificate. But it is no forger: it shows no other node's, and says nothing at a version
- * that a primary could speak at now. It may append, like anybody; what it appended in order may be
- * stored, what it did not never. Who uses the cluster beside it must notice nothing. */
+ * its own certificate. The second one has stolen a chunkserver's, and has replicas at others adopt
+ * versions. But it says nothing that the present primary or that chunkserver could say now. It may
+ * append, like anybody; what it appended in order may be stored, what it did not never. Who uses
+ * the cluster beside it must notice nothing. */
 #pragma once
 
 #include "sim/cluster/cluster.h"

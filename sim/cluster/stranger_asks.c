@@ -50,6 +50,10 @@ void lh_sim_x_replicate(struct lh_sim_stranger *x)
     Leasehold__ReplicatePart m = LEASEHOLD__REPLICATE_PART__INIT, *parts[] = {&m};
     struct lh_sim_chunk c;
 
+    if (lh_sim_x_may_lead(x) && below(x, 3) != 0) {
+        lh_sim_x_lead(x);
+        return;
+    }
     if (!lh_sim_x_chunk(x, &c))
         return;
     struct talk *t = lh_sim_x_talk(x, LH_METHOD_REPLICATE);

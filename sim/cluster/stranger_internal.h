@@ -49,6 +49,15 @@ struct owned_capability {
 
 #define CAPABILITIES 12u
 
+/* A capability to lead that some chunkserver was given. */
+struct found_lead {
+    uint64_t chunk, version;
+    char holder[64], member[64];
+    uint8_t bytes[33]; /* as docs/formats.md has them */
+};
+
+#define LEADS 16u
+
 struct lh_sim_stranger {
     struct lh_sim_cluster *cluster;
     struct lh_sim_node *node;
@@ -61,8 +70,12 @@ struct lh_sim_stranger {
     struct lessee_of_stranger lessee;
     struct owned_capability owned[CAPABILITIES]; /* the newest at `last_owned` */
     size_t last_owned;
-    uint8_t shown[64];     /* by the present message */
-    struct lh_effects *fx; /* of the present step */
+    struct found_lead leads[LEADS]; /* the newest */
+    size_t found;                   /* so far */
+    uint8_t lead_key[32];           /* that the server was told whose certificate it stole, ... */
+    uint64_t lead_reign;            /* ... in that reign; 0: none was seen */
+    uint8_t shown[64];              /* by the present message */
+    struct lh_effects *fx;          /* of the present step */
 };
 
 /* ---- Chances ---- */
@@ -108,6 +121,14 @@ void lh_sim_x_mistake_lanes(struct lh_sim_stranger *x);
 ProtobufCBinaryData lh_sim_x_capability(struct lh_sim_stranger *x, uint64_t chunk);
 /* Keeps what a master gave it. */
 void lh_sim_x_hears_of_chunks(struct lh_sim_stranger *x, const struct lh_input *in);
+
+/* ---- stranger_leads.c ---- */
+
+/* From now on it sees what chunkservers are given. */
+void lh_sim_x_looks_for_leads(struct lh_sim_stranger *x);
+/* It has a chunkserver's certificate, where capabilities are asked for. */
+bool lh_sim_x_may_lead(const struct lh_sim_stranger *x);
+void lh_sim_x_lead(struct lh_sim_stranger *x);
 
 /* ---- stranger_leases.c ---- */
 

@@ -1,7 +1,7 @@
 /* ACC-3, ACC-7: nobody is answered what his role does not allow, by the table that was in force
  * when his call was decided; and nobody is refused what it allows. What each role may is written
- * down here once more, by the protocol's page and not by access/: a stranger reads at most, or may
- * nothing. What ends a call is no answer. */
+ * down here once more, by the protocol's page and not by access/: a stranger reads, or may nothing,
+ * or has a chunkserver's certificate. What ends a call is no answer. */
 #include "sim/observers/capability.h"
 
 #include "sim/cluster/stranger.h"
@@ -36,11 +36,32 @@ static bool reads(enum lh_method method)
     }
 }
 
-/* What a reader may do whatever the request says: of others a part needs more. */
+/* As a chunkserver. */
+static bool serves(enum lh_method method)
+{
+    return method == LH_METHOD_LIST_SERVERS || method == LH_METHOD_GARBAGE ||
+           method == LH_METHOD_MASTERS || method == LH_METHOD_LIST_POLICIES ||
+           method == LH_METHOD_SESSION || method == LH_METHOD_REPLICATE ||
+           method == LH_METHOD_READ || method == LH_METHOD_IDENTIFY;
+}
+
+static bool has_role(const struct lh_sim_node *node, const char *role)
+{
+    return strncmp(lh_sim_identity(node), role, strlen(role)) == 0;
+}
+
+static bool may_call(const struct lh_sim_node *node, enum lh_method method)
+{
+    return (has_role(node, "leasehold://reader/") && reads(method)) ||
+           (has_role(node, "leasehold://chunkserver/") && serves(method));
+}
+
+/* What either may do whatever the request says: of others a part needs more. */
 static bool always_may(enum lh_method method)
 {
-    return reads(method) && method != LH_METHOD_OPEN_TAIL && method != LH_METHOD_GARBAGE &&
-           method != LH_METHOD_LEASE_SESSION && method != LH_METHOD_READ;
+    return (reads(method) || serves(method)) && method != LH_METHOD_OPEN_TAIL &&
+           method != LH_METHOD_GARBAGE && method != LH_METHOD_LEASE_SESSION &&
+           method != LH_METHOD_READ;
 }
 
 /* A call, as it was when it was decided: a stream when it is opened, others with their request. */
@@ -82,8 +103,7 @@ void lh_ob_access_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s
             d->link = s->link;
             HASH_ADD(hh, o->decided, link, sizeof d->link, d);
         }
-        d->may = strncmp(lh_sim_identity(s->peer), "leasehold://reader/", 19) == 0 &&
-                 reads(s->method) && lh_sim_has_rights(o->cluster, s->peer);
+        d->may = may_call(s->peer, s->method) && lh_sim_has_rights(o->cluster, s->peer);
     }
 }
 

@@ -44,6 +44,7 @@ struct capabilities {
     struct given *given;
     struct shown *shown;
     struct shown *asked; /* OpenTail, by link: `fits`: it only reads */
+    struct leads *leads; /* leads.c */
 };
 
 static struct capabilities *book(struct lh_sim_observers *o)
@@ -51,6 +52,11 @@ static struct capabilities *book(struct lh_sim_observers *o)
     if (o->capabilities == NULL)
         o->capabilities = lh_alloc(sizeof *o->capabilities);
     return o->capabilities;
+}
+
+struct leads **lh_ob_capability_leads(struct lh_sim_observers *o)
+{
+    return &book(o)->leads;
 }
 
 static void free_all(struct shown **all)
@@ -75,6 +81,7 @@ void lh_ob_capability_deinit(struct lh_sim_observers *o)
     }
     free_all(&o->capabilities->shown);
     free_all(&o->capabilities->asked);
+    lh_ob_leads_free(o->capabilities->leads);
     free(o->capabilities);
 }
 

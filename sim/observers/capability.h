@@ -15,3 +15,11 @@ void lh_ob_capability_does(struct lh_sim_observers *o, const struct lh_sim_sight
 /* A program's call has ended; also without capabilities. */
 void lh_ob_capability_completed(struct lh_sim_observers *o, const struct lh_call *call, int error);
 void lh_ob_capability_deinit(struct lh_sim_observers *o);
+
+/* Whose versions are adopted (ACC-9). Of nodes that are no strangers, with a cluster that has
+ * capabilities. */
+void lh_ob_leads_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_leads_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+/* What that part has written down; it is made when it is first used. */
+struct leads **lh_ob_capability_leads(struct lh_sim_observers *o);
+void lh_ob_leads_free(struct leads *leads);

@@ -158,8 +158,10 @@ static void takes(void *arg, const struct lh_sim_sight *s)
         return;
     if (o->cluster->config.roles)
         lh_ob_access_takes(o, s);
-    if (o->cluster->config.capabilities)
+    if (o->cluster->config.capabilities) {
         lh_ob_capability_takes(o, s);
+        lh_ob_leads_takes(o, s);
+    }
     struct actor *a = lh_ob_actor(o, s->node);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
@@ -173,8 +175,10 @@ static void does(void *arg, const struct lh_sim_sight *s)
 
     if (o->cluster->config.roles && !lh_sim_is_stranger(s->node))
         lh_ob_access_does(o, s);
-    if (o->cluster->config.capabilities && !lh_sim_is_stranger(s->node))
+    if (o->cluster->config.capabilities && !lh_sim_is_stranger(s->node)) {
         lh_ob_capability_does(o, s);
+        lh_ob_leads_does(o, s);
+    }
     if (is_strange(s)) {
         lh_ob_history_stranger(o, s);
         return;

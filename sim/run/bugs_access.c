@@ -39,6 +39,20 @@ const struct lh_sim_bug lh_sim_access_bugs[] = {
         "a chunkserver takes a key's age for that of the answer's arrival, which was delayed: what "
         "is made with it holds for longer",
         "ACC-5"},
+    {"led-by-anybody", "ACC-9",
+        "a replica adopts the version of whoever has a chunkserver's certificate", "ACC-9"},
+    {"led-at-any-version", "ACC-9",
+        "the version is not in the MAC: who was granted one leads at every other", "ACC-9"},
+    {"led-by-whoever-has-the-bytes", "ACC-9",
+        "the holder is not in the MAC: what was given to one chunkserver is good for each",
+        "ACC-9"},
+    {"led-by-a-key-of-all", "ACC-9",
+        "all chunkservers of a reign have one key to be led by: each makes what it shows to others",
+        "ACC-9"},
+    {"lease-goes-on-as-granted", "ACC-9",
+        "a lease that goes on in another reign is not granted again: members that start in that "
+        "reign do not know who leads them, and are given up",
+        "expect"},
     {"stale-capability-told", "ACC-5",
         "a program's call ends because servers take no capability that the master gives, and not "
         "because there is no server that helps",

@@ -220,6 +220,43 @@ class RolesTest(TlsTest):
         for node in self.cluster.nodes():
             self.assertNotIn(own.capability.hex(), node.log_text())
 
+    def test_a_replica_follows_only_whom_the_master_has_granted_its_chunk(self):
+        """ACC-9: what somebody can do who has stolen the key of a chunkserver."""
+        self.start_with()
+        schema = load_schema(SCHEMA, os.path.join(self.folder, "schema"))
+        self.allowed("admin/test", "create", "/f", "--on-primary-loss=wait")
+        self.allowed("admin/test", "append", "/f", stdin=b"one\n")
+        (lease,) = self.cluster.json("leases")["leases"]
+        thief = next(s for s in self.cluster.servers if s != lease["primary"])
+        for name, server in self.cluster.servers.items():
+            if name == thief:
+                continue
+            channel = Channel(schema, server.address,
+                              tls_dir=self.certs.dir_of(f"chunkserver/{thief}"))
+            stream = channel.stream("ChunkServer", "Replicate")
+            shown = [(lease["version"], b""), (lease["version"] + 1, b""),
+                     (1 << 31, os.urandom(33)), ((1 << 64) - 1, b"x" * 1000)]
+            stream.send(parts=[{"kind": 0, "chunk": lease["chunk"], "version": version,
+                                "feed": i + 1, "server_id": name, "capability": capability}
+                               for i, (version, capability) in enumerate(shown)])
+            answers = []
+            while len(answers) < len(shown):
+                answers += stream.receive().answers
+            self.assertEqual({a.error for a in answers}, {schema.STALE_CAPABILITY})
+            channel.close()
+        self.allowed("admin/test", "append", "/f", stdin=b"two\n")
+        self.assertEqual(self.cluster.json("leases")["leases"][0]["version"], lease["version"])
+        self.assertEqual(self.allowed("admin/test", "cat", "/f"), b"one\ntwo\n")
+        # A member that starts in another reign is led by a grant of that one.
+        self.cluster.master.kill()
+        self.cluster.master.start()
+        wait_for("the lease to go on", lambda: len(
+            [s for s in self.cluster.json("servers")["servers"] if s["live"]]) == 3)
+        self.cluster.servers[thief].kill()
+        self.cluster.servers[thief].start()
+        self.allowed("admin/test", "append", "/f", stdin=b"three\n")
+        self.assertEqual(self.allowed("admin/test", "cat", "/f"), b"one\ntwo\nthree\n")
+
     def test_a_capability_that_runs_out_is_no_error(self):
         self.start_with(options={"session_term": "500ms"}, master=["--capability-term=1s"])
         self.allowed("admin/test", "create", "/f")

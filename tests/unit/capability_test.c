@@ -1,5 +1,5 @@
-/* Capabilities (access/capability.h), as ACC-5 and ACC-6 say it. The expected bytes were computed
- * with `openssl mac -digest SHA256 -macopt hexkey:... HMAC`. */
+/* Capabilities (access/capability.h), as ACC-5, ACC-6 and ACC-9 say it. The expected bytes were
+ * computed with `openssl mac -digest SHA256 -macopt hexkey:... HMAC`. */
 #include "access/capability.h"
 
 #include <setjmp.h>
@@ -210,6 +210,64 @@ static void a_number_given_again_has_its_new_secret(void **state)
     assert_int_equal(keys.count, 1);
 }
 
+/* ---- To lead. */
+
+static void the_bytes_of_one_to_lead_are_as_documented(void **state)
+{
+    static const uint8_t secret_wanted[] = {0x7c, 0x54, 0xc9, 0x4c, 0x19, 0x4e, 0x26, 0x78, 0xb0,
+        0x90, 0x93, 0xe5, 0x2e, 0x39, 0x8e, 0xcf, 0x98, 0x5a, 0x3c, 0xbb, 0x33, 0xd7, 0x84, 0x28,
+        0xb5, 0xe7, 0xc1, 0x13, 0xbc, 0x20, 0x21, 0xed};
+    static const uint8_t wanted[] = {0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff,
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x04, 0xfc, 0xe1, 0x74, 0xe0, 0xa5, 0x74, 0xbf, 0x43,
+        0xa8, 0xb1, 0xc8, 0xff, 0xc7, 0x97, 0x98, 0x9b};
+    const struct lh_lead lead = {.chunk = CHUNK, .version = 12, .holder = "cs1"};
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES], made[LH_CAPABILITY_BYTES];
+
+    (void)state;
+    lh_capability_lead_key(&issuer, "cs2", secret);
+    assert_memory_equal(secret, secret_wanted, sizeof secret);
+    lh_capability_give_lead(&issuer, "cs2", &lead, bytes);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+    lh_capability_make_lead(secret, 7, &lead, made);
+    assert_memory_equal(made, wanted, sizeof wanted);
+}
+
+static enum lh_capability_verdict check_lead(uint64_t chunk, uint64_t version, const char *holder)
+{
+    const struct lh_lead lead = {.chunk = chunk, .version = version, .holder = holder};
+
+    return lh_capability_check_lead(&keys, &lead, bytes, sizeof bytes);
+}
+
+static void one_to_lead_is_of_all_that_it_says(void **state)
+{
+    const struct lh_lead lead = {.chunk = CHUNK, .version = 12, .holder = "cs1"};
+    uint8_t secret[LH_CAPABILITY_SECRET_BYTES];
+
+    (void)state;
+    tell(100, 100);
+    lh_capability_give_lead(&issuer, "cs2", &lead, bytes);
+    assert_int_equal(check_lead(CHUNK, 12, "cs1"), LH_CAPABILITY_UNKNOWN);
+    lh_capability_lead_key(&issuer, "cs2", secret);
+    lh_capability_learn(&keys, 7, secret, at(100), lh_seconds(0));
+    assert_int_equal(check_lead(CHUNK, 12, "cs1"), LH_CAPABILITY_HOLDS);
+    assert_int_equal(check_lead(CHUNK + 1, 12, "cs1"), LH_CAPABILITY_FORGED);
+    assert_int_equal(check_lead(CHUNK, 13, "cs1"), LH_CAPABILITY_FORGED);
+    assert_int_equal(check_lead(CHUNK, 12, "cs11"), LH_CAPABILITY_FORGED);
+    for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(
+            check_lead(CHUNK, 12, "cs1"), bit < 64 ? LH_CAPABILITY_UNKNOWN : LH_CAPABILITY_FORGED);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    /* What is for another member, and what is for clients, is not for this one. */
+    lh_capability_give_lead(&issuer, "cs3", &lead, bytes);
+    assert_int_equal(check_lead(CHUNK, 12, "cs1"), LH_CAPABILITY_FORGED);
+    lh_capability_give(&issuer, at(100), CHUNK, LH_CAPABILITY_LEAD, bytes);
+    assert_int_equal(check_lead(CHUNK, 12, "cs1"), LH_CAPABILITY_FORGED);
+    assert_int_equal(lh_capability_check_lead(&keys, &lead, NULL, 0), LH_CAPABILITY_MISSING);
+}
+
 static void each_verdict_has_a_sentence(void **state)
 {
     (void)state;
@@ -230,6 +288,8 @@ int main(void)
         STORY(a_key_is_told_for_as_long_as_it_counts),
         STORY(the_key_told_first_gives_way),
         STORY(a_number_given_again_has_its_new_secret),
+        STORY(the_bytes_of_one_to_lead_are_as_documented),
+        STORY(one_to_lead_is_of_all_that_it_says),
         STORY(each_verdict_has_a_sentence),
     };
 

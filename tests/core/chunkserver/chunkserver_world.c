@@ -610,6 +610,11 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     tell_keys(w, &keys);
     r.keys = keys.list;
     r.n_keys = keys.count;
+    uint8_t lead_key[LH_CAPABILITY_SECRET_BYTES];
+    if (w->issuer != NULL) {
+        lh_capability_lead_key(w->issuer, names[node], lead_key);
+        r.lead_key = (ProtobufCBinaryData){sizeof lead_key, lead_key};
+    }
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     m.registered = &r;
     master_send(w, node, &m);
@@ -718,8 +723,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(loss, .version = m->possible_loss->version, .length = m->possible_loss->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
-        HEAR(
-            recorded, .version = m->seal_recorded->version, .error = -(int)m->seal_recorded->error,
+        HEAR(recorded, .version = m->seal_recorded->version, .error = -(int)m->seal_recorded->error,
             .kept = m->seal_recorded->kept);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
@@ -767,6 +771,17 @@ void master_create(struct world *w, unsigned members)
     }
 }
 
+ProtobufCBinaryData master_lead(
+    struct world *w, int node, int member, uint64_t version, uint8_t bytes[LH_CAPABILITY_BYTES])
+{
+    const struct lh_lead lead = {.chunk = CHUNK, .version = version, .holder = names[node]};
+
+    if (w->issuer == NULL)
+        return (ProtobufCBinaryData){0};
+    lh_capability_give_lead(w->issuer, names[member], &lead, bytes);
+    return (ProtobufCBinaryData){LH_CAPABILITY_BYTES, bytes};
+}
+
 void master_grant(struct world *w, int node, uint64_t version, unsigned members, uint32_t min)
 {
     struct node *n = &w->nodes[node];
@@ -774,18 +789,23 @@ void master_grant(struct world *w, int node, uint64_t version, unsigned members,
     Leasehold__Grant g = LEASEHOLD__GRANT__INIT;
     Leasehold__Member info[NODES];
     Leasehold__Member *list[NODES];
+    ProtobufCBinaryData leads[NODES];
+    uint8_t lead_bytes[NODES][LH_CAPABILITY_BYTES];
 
     for (int i = 0; i < NODES; i++) {
         if ((members & 1u << i) == 0)
             continue;
         leasehold__member__init(&info[i]);
         info[i].server_id = (char *)(uintptr_t)names[i];
+        leads[g.n_leads++] =
+            i == node ? (ProtobufCBinaryData){0} : master_lead(w, node, i, version, lead_bytes[i]);
         info[i].joining = (w->joining & 1u << i) != 0;
         /* A server without a session has no address known to the master. */
         info[i].address = (char *)(uintptr_t)(w->nodes[i].session == 0 ? "" : names[i]);
         list[g.n_members++] = &info[i];
     }
     g.members = list;
+    g.leads = leads;
     g.session = n->session;
     g.chunk = CHUNK;
     g.version = version;
@@ -1249,6 +1269,18 @@ static bool master_gets(struct world *w, struct wire *l, enum lh_input_kind kind
     return false;
 }
 
+/* Whose certificate comes with what that endpoint sends. */
+static const char *certificate(const struct world *w, int of)
+{
+    static char identity[64];
+
+    if (of == CLIENT)
+        return w->certificate == NULL ? "" : w->certificate;
+    (void)snprintf(identity, sizeof identity, "leasehold://%s/%s",
+        of < NODES ? "chunkserver" : "master", names[of]);
+    return identity;
+}
+
 static void deliver(struct world *w, struct packet p)
 {
     struct wire *l = p.wire;
@@ -1296,6 +1328,7 @@ static void deliver(struct world *w, struct packet p)
                 .payload = lh_buf_take(&payload),
                 .error = p.error,
                 .text = "",
+                .identity = certificate(w, p.to_server ? l->client : l->server),
             });
     }
     lh_buf_clear(&payload);

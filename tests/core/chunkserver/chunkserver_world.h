@@ -166,6 +166,7 @@ struct world {
     bool capabilities;                   /* servers that start ask for them (ACC-5), and ... */
     struct lh_capability_issuer *issuer; /* ... are told its keys; NULL: none */
     ProtobufCBinaryData capability;      /* that writers and settlers show from now on */
+    const char *certificate;             /* of the test's own calls; NULL: they come without one */
     unsigned joining;                    /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;
@@ -231,6 +232,9 @@ void pass(struct world *w, uint64_t ms);
 void master_send(struct world *w, int node, Leasehold__SessionReply *m);
 void master_create(struct world *w, unsigned members);
 void master_grant(struct world *w, int node, uint64_t version, unsigned members, uint32_t min);
+/* What a Grant of that version to `node` has for that member (ACC-9), of `w->issuer`. */
+ProtobufCBinaryData master_lead(
+    struct world *w, int node, int member, uint64_t version, uint8_t bytes[LH_CAPABILITY_BYTES]);
 void master_fence(struct world *w, int node, uint64_t version);
 void master_inquire(struct world *w, int node);
 void master_recall(struct world *w, int node, uint64_t version);

@@ -1,4 +1,5 @@
-/* Stories about capabilities as a master gives them (ACC-5), and the keys that it tells (ACC-6). */
+/* Stories about capabilities as a master gives them (ACC-5, ACC-9), and the keys that it tells
+ * (ACC-6). */
 #include "tests/core/master/master_story.h"
 
 #define READ   LH_CAPABILITY_READ
@@ -149,6 +150,129 @@ static void a_new_reign_has_keys_of_its_own_and_the_old_ones_end_in_time(void **
         lh_capability_check(&keys, id, READ, old.data, old.len, w.now, &until), LH_CAPABILITY_OVER);
 }
 
+/* ---- Who leads (ACC-9). */
+
+static struct lh_capability_keys led[SERVERS];
+
+static int leads(void **state)
+{
+    gives(state);
+    for (size_t i = 0; i < SERVERS; i++) {
+        lh_capability_keys_init(&led[i], 8);
+        servers[i].led = &led[i];
+    }
+    return 0;
+}
+
+static int forget_leads(void **state)
+{
+    for (size_t i = 0; i < SERVERS; i++)
+        lh_capability_keys_deinit(&led[i]);
+    return forget(state);
+}
+
+/* Does the grant show each other member that `holder` was granted it, and nobody else? */
+static bool shows_who_leads(const Leasehold__Grant *g, const struct server *holder)
+{
+    const struct lh_lead lead = {.chunk = g->chunk, .version = g->version, .holder = holder->id};
+
+    for (size_t i = 0; i < g->n_members; i++) {
+        const Leasehold__Member *member = g->members[i];
+        for (size_t k = 0; k < SERVERS; k++) {
+            bool wanted = strcmp(servers[k].id, member->server_id) == 0 && &servers[k] != holder;
+            if ((lh_capability_check_lead(&led[k], &lead, g->leads[i].data, g->leads[i].len) ==
+                    LH_CAPABILITY_HOLDS) != wanted)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The grant of a chunk whose holder registers again, goes on, and says what it has recovered. */
+static const Leasehold__Grant *granted_again(struct server **primary, uint64_t *chunk)
+{
+    Leasehold__ChunkVersion held = LEASEHOLD__CHUNK_VERSION__INIT;
+
+    held.chunk = *chunk;
+    held.version = 1;
+    Leasehold__ReplicaReport report = report_of(*chunk, 1, false);
+    for (size_t i = 0; i < 3; i++) {
+        servers[i].registration++;
+        assert_true(server_register_with(
+            &w, &servers[i], &report, 1, &held, &servers[i] == *primary ? 1 : 0));
+    }
+    server_recovered(&w, *primary, *chunk, 1);
+    return server_grant(&w, *primary);
+}
+
+static void a_grant_shows_each_member_who_leads(void **state)
+{
+    struct server *primary = NULL;
+
+    (void)state;
+    three_up();
+    make_file("/f");
+    open_tail("/f", 1000);
+    for (size_t i = 0; i < 3; i++) {
+        const Leasehold__SessionReply *r =
+            world_next(&w, servers[i].link, LEASEHOLD__SESSION_REPLY__BODY_CREATE);
+        server_created(&w, &servers[i], r->create->chunk, LH_OK);
+    }
+    for (size_t i = 0; i < 3 && primary == NULL; i++) {
+        const Leasehold__Grant *g = server_grant(&w, &servers[i]);
+        primary = g == NULL ? NULL : &servers[i];
+        assert_true(g == NULL || shows_who_leads(g, primary));
+    }
+    assert_non_null(primary);
+}
+
+static void a_lease_that_goes_on_is_shown_by_the_keys_of_the_reign(void **state)
+{
+    struct server *primary;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_recovered(&w, primary, chunk, 1);
+    assert_true(shows_who_leads(granted_again(&primary, &chunk), primary));
+    crash();
+    for (size_t i = 0; i < 3; i++) {
+        lh_capability_keys_deinit(&led[i]); /* each is a new process, as far as keys go */
+        lh_capability_keys_init(&led[i], 8);
+    }
+    assert_true(shows_who_leads(granted_again(&primary, &chunk), primary));
+    assert_null(server_grant(&w, primary)); /* once in a session */
+}
+
+static void a_lease_that_is_recalled_is_not_granted_again(void **state)
+{
+    struct server *primary;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_recovered(&w, primary, chunk, 1);
+    Leasehold__RecallRequest r = LEASEHOLD__RECALL_REQUEST__INIT;
+    r.chunk = chunk;
+    world_call(&w, LH_METHOD_RECALL, &r);
+    assert_null(granted_again(&primary, &chunk)); /* which would extend it (LEASE-4) */
+}
+
+static void without_certificates_nobody_is_shown(void **state)
+{
+    struct server *primary;
+
+    (void)state;
+    w.config.capabilities = false;
+    crash();
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_recovered(&w, primary, chunk, 1);
+    const Leasehold__Grant *g = granted_again(&primary, &chunk);
+    assert_int_equal(g->n_leads, 0);
+    assert_int_equal(led[0].count, 0);
+}
+
 int main(void)
 {
 #undef STORY
@@ -159,6 +283,12 @@ int main(void)
         STORY(without_certificates_there_are_none),
         STORY(keys_are_told_with_each_answer_before_they_are_used),
         STORY(a_new_reign_has_keys_of_its_own_and_the_old_ones_end_in_time),
+#undef STORY
+#define STORY(name) cmocka_unit_test_setup_teardown(name, leads, forget_leads)
+        STORY(a_grant_shows_each_member_who_leads),
+        STORY(a_lease_that_goes_on_is_shown_by_the_keys_of_the_reign),
+        STORY(a_lease_that_is_recalled_is_not_granted_again),
+        STORY(without_certificates_nobody_is_shown),
     };
 
     return cmocka_run_group_tests_name("master capabilities", tests, NULL, NULL);

@@ -722,6 +722,25 @@ static void absurd_numbers_are_not_believed(void **state)
     crash();
 }
 
+/* Each number is not far above the one before. */
+static void numbers_of_chunks_do_not_run_out_by_what_a_server_reports(void **state)
+{
+    enum { REPORTS = 5000 };
+    static Leasehold__ReplicaReport reports[REPORTS];
+    struct server *primary = NULL;
+
+    (void)state;
+    three_up();
+    sealed_file("/f");
+    for (uint64_t i = 0; i < REPORTS; i++)
+        reports[i] = report_of((i + 1) << 47, 1, false);
+    come_with(d, reports, REPORTS);
+    heartbeats(A_LOOK_MS);
+    assert_false(garbage(false)->deleting);
+    file_with_primary("/g", &primary);
+    crash(); /* the store can be read */
+}
+
 static void the_trash_waits_for_the_operator_too(void **state)
 {
     (void)state;
@@ -834,6 +853,7 @@ int main(void)
         STORY(an_unknown_chunk_is_evidence),
         STORY(a_chunk_above_its_tombstone_is_evidence),
         STORY(absurd_numbers_are_not_believed),
+        STORY(numbers_of_chunks_do_not_run_out_by_what_a_server_reports),
         STORY(the_trash_waits_for_the_operator_too),
         STORY(a_restored_store_begins_far_ahead),
         STORY(spares_are_no_evidence),

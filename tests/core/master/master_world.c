@@ -680,6 +680,9 @@ bool server_register_with(struct world *w, struct server *s,
     s->session = reply->registered->session;
     s->last_stamp = reply->registered->stamp;
     told_keys(w, s, reply->registered->n_keys, reply->registered->keys);
+    if (s->led != NULL && reply->registered->lead_key.len == LH_CAPABILITY_SECRET_BYTES)
+        lh_capability_learn(s->led, reply->registered->master_term,
+            reply->registered->lead_key.data, w->now, lh_nanoseconds(0));
     return true;
 }
 

@@ -86,6 +86,7 @@ struct server {
     bool more;        /* and others follow */
     struct lh_capability_keys *keys; /* what it is told goes there (ACC-6); NULL: nowhere */
     size_t keys_told;                /* with the last answer */
+    struct lh_capability_keys *led;  /* likewise those that it is led by (ACC-9) */
 };
 
 void world_open(struct world *w);
