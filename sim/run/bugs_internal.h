@@ -8,7 +8,7 @@
 #define LH_SIM_DISK_BUGS    7u
 #define LH_SIM_LEASE_BUGS   45u
 #define LH_SIM_ACCESS_BUGS  14u
-#define LH_SIM_CHECK_BUGS   19u
+#define LH_SIM_CHECK_BUGS   23u
 
 extern const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS];
 extern const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS];
