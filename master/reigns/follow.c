@@ -281,7 +281,7 @@ static void add_event(struct lh_reigns *r, struct lh_r_events *e, const Etcdserv
         c->key = lh_r_bytes_copy(key, key_size).data;
         c->key_size = (uint32_t)key_size;
     }
-    if (!gone) {
+    if (!gone && r->phase != LH_REIGN_ACTING) { /* who acts knows what it has written */
         c->value = lh_r_bytes_copy(kv->value.data, kv->value.len).data;
         c->value_size = (uint32_t)kv->value.len;
     }

@@ -55,9 +55,9 @@ bool lh_r_mend_next(struct lh_reigns *r)
     struct lh_r_mend *m = &r->mend;
     uint32_t count = 0;
 
-    if (!TAILQ_EMPTY(&r->writer.commits) || r->writer.large != NULL ||
-        LH_PLANTED("foreign-changes-stay"))
-        return false; /* a few at a time, behind all that waits */
+    if (m->next == m->count || m->writes == r->counts.writes || LH_PLANTED("foreign-changes-stay"))
+        return false; /* a few with each transaction, behind all that waits */
+    m->writes = r->counts.writes;
     for (; m->next < m->count && count < r->config.mends_at_once; count++) {
         struct lh_r_bytes *key = &m->keys[m->next++];
         lh_master_write_again(r->master, key->data, key->size);
@@ -73,5 +73,5 @@ void lh_r_mend_clear(struct lh_reigns *r)
     for (size_t i = r->mend.next; i < r->mend.count; i++)
         lh_r_bytes_clear(&r->mend.keys[i]);
     free(r->mend.keys);
-    r->mend = (struct lh_r_mend){0};
+    r->mend = (struct lh_r_mend){.writes = r->mend.writes};
 }

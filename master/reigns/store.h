@@ -194,6 +194,7 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
 struct lh_r_mend {
     struct lh_r_bytes *keys; /* of the map, from `next` on */
     size_t next, count, capacity;
+    uint64_t writes; /* ACTING: as many had been applied when some were handed over */
 };
 
 /* A revision without a head. False: it cannot be mended, or not all of it. */

@@ -85,6 +85,9 @@ void lh_sim_etcd_destroy(struct lh_sim_etcd *e)
     lh_etcd_store_deinit(&e->store);
     if (e->has_kept)
         lh_etcd_store_deinit(&e->kept);
+    for (size_t i = 0; i < e->meddled_count; i++)
+        lh_etcd_record_unref(e->meddled[i].was);
+    free(e->meddled);
     free(e->log);
     free(e->observers);
     free(e->name);
@@ -152,7 +155,8 @@ static struct lh_etcd_view named_by(const struct member *m, const struct entry *
         .member_id = MEMBER_ID + m->index,
         .term = FIRST_TERM + m->etcd->restores,
         .revision = state->revision,
-        .compacted = state->compacted};
+        .compacted = state->compacted,
+        .damage = m->damage};
 }
 
 struct lh_etcd_view lh_etcd_view(const struct member *m)

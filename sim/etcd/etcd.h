@@ -148,6 +148,16 @@ void lh_sim_etcd_lose_events(struct lh_sim_etcd *etcd, uint32_t per_million);
 /* Every watch that is there now is canceled as compacted in place of its next events. */
 void lh_sim_etcd_cancel_watches(struct lh_sim_etcd *etcd);
 
+/* That member's disk has flipped bits: what it reads for a client has them. Ends by itself: false.
+ * Compares, and what is applied, are of memory. */
+void lh_sim_etcd_flip(struct lh_sim_etcd *etcd, size_t member, bool flips);
+
+/* A hand that is no master's deletes a pair of the masters' map, or flips a bit in it, in a
+ * transaction of its own. False: there is no pair. lh_sim_etcd_put_back(): an operator puts all
+ * such pairs back, if nobody has written them since. */
+bool lh_sim_etcd_meddle(struct lh_sim_etcd *etcd, bool flip);
+void lh_sim_etcd_put_back(struct lh_sim_etcd *etcd);
+
 /* The history below the newest revision but `kept` is compacted now, as by a client. */
 void lh_sim_etcd_compact(struct lh_sim_etcd *etcd, int64_t kept);
 

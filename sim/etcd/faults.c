@@ -1,9 +1,13 @@
 /* What can be wrong with etcd, beside what can be wrong with its members' machines. */
 #include "sim/etcd/internal.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
+#include "base/prng.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void look_now(struct lh_sim_etcd *e)
 {
@@ -199,8 +203,90 @@ bool lh_sim_etcd_restore(struct lh_sim_etcd *e)
     return true;
 }
 
+void lh_sim_etcd_flip(struct lh_sim_etcd *e, size_t index, bool flips)
+{
+    LH_ASSERT(index < e->config.members);
+    struct member *m = &e->members[index];
+
+    if (flips == (m->damage != 0))
+        return;
+    lh_sim_note(e->sim, flips ? "the file of %s has flipped bits" : "the file of %s is whole again",
+        lh_sim_name(m->node));
+    m->damage = flips ? lh_prng_next(lh_etcd_random(e)) | 1 : 0;
+}
+
+/* ---- Hands. */
+
+static bool is_of_map(const struct lh_etcd_line *l)
+{
+    const struct lh_sim_etcd_record *r = &l->records[0]->seen;
+
+    return memmem(r->key, r->key_size, "map/", 4) != NULL;
+}
+
+static void written_by_hand(struct lh_sim_etcd *e)
+{
+    e->store.revision++;
+    lh_etcd_log(e);
+}
+
+bool lh_sim_etcd_meddle(struct lh_sim_etcd *e, bool flip)
+{
+    struct lh_etcd_store *s = &e->store;
+    int64_t at = s->revision + 1;
+    size_t count = 0, chosen = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        if (is_of_map(s->lines[i]) && lh_etcd_line_at(s->lines[i], s->revision) != NULL &&
+            lh_prng_below(lh_etcd_random(e), ++count) == 0)
+            chosen = i;
+    if (count == 0)
+        return false;
+    struct lh_etcd_record *was = s->lines[chosen]->records[s->lines[chosen]->count - 1];
+    was->references++;
+    LH_GROW(e->meddled, e->meddled_capacity, e->meddled_count + 1);
+    e->meddled[e->meddled_count++] = (struct meddled){was, at};
+    if (flip && was->seen.value_size > 0) {
+        ProtobufCBinaryData value = lh_etcd_bytes(was->seen.value, was->seen.value_size);
+        value.data[lh_prng_below(lh_etcd_random(e), value.len)] ^= 4;
+        lh_etcd_store_put(s, at, was->seen.key, was->seen.key_size, value.data, value.len);
+        free(value.data);
+    } else {
+        struct lh_etcd_range one = {.key = was->seen.key, .key_size = was->seen.key_size};
+        (void)lh_etcd_store_delete(s, at, &one);
+    }
+    lh_sim_note(
+        e->sim, "a hand %s a key of etcd, in revision %" PRId64, flip ? "changes" : "deletes", at);
+    written_by_hand(e);
+    return true;
+}
+
+void lh_sim_etcd_put_back(struct lh_sim_etcd *e)
+{
+    struct lh_etcd_store *s = &e->store;
+
+    for (size_t i = e->meddled_count; i-- > 0;) {
+        const struct lh_sim_etcd_record *was = &e->meddled[i].was->seen;
+        struct lh_etcd_range one = {.key = was->key, .key_size = was->key_size};
+        size_t line = lh_etcd_store_first(s, &one);
+        const struct lh_etcd_line *l = line < s->count ? s->lines[line] : NULL;
+        bool same = l != NULL &&
+                    lh_etcd_in_range(&one, l->records[0]->seen.key, l->records[0]->seen.key_size);
+        if (!same || l->records[l->count - 1]->seen.mod_revision == e->meddled[i].at) {
+            lh_sim_note(e->sim, "an operator puts a key of etcd back");
+            lh_etcd_store_put(
+                s, s->revision + 1, was->key, was->key_size, was->value, was->value_size);
+            written_by_hand(e);
+        }
+        lh_etcd_record_unref(e->meddled[i].was);
+    }
+    e->meddled_count = 0;
+}
+
 void lh_sim_etcd_mend(struct lh_sim_etcd *e)
 {
+    lh_sim_etcd_put_back(e);
+
     lh_sim_etcd_lose_quorum(e, false);
     lh_sim_etcd_elect(e, false, 0);
     lh_sim_etcd_fail_after(e, 0);
@@ -212,5 +298,7 @@ void lh_sim_etcd_mend(struct lh_sim_etcd *e)
     lh_sim_etcd_nearly_full(e, false);
     for (size_t i = 0; i < e->config.members; i++)
         lh_sim_etcd_lag(e, i, lh_nanoseconds(0));
+    for (size_t i = 0; i < e->config.members; i++)
+        lh_sim_etcd_flip(e, i, false);
     each_stream(e, spare);
 }

@@ -106,6 +106,7 @@ struct member {
     size_t apply_to;         /* at `apply_at`, which is UINT64_MAX when all is applied */
     uint64_t apply_at;       /* true ns */
     uint64_t extra;          /* ns that it applies everything later */
+    uint64_t damage;         /* txn.h */
     bool serves;             /* it has applied `goal` since its start */
     bool has_goal;
     size_t goal;
@@ -143,6 +144,11 @@ struct lh_sim_etcd {
     bool quorum_lost, electing, full, full_is_certain, nearly_full;
     uint32_t lost_in_election, fail_after, fail_before, late, lose_events;
     struct lh_duration late_most, watch_extra;
+    struct meddled {
+        struct lh_etcd_record *was; /* before a hand changed it in the revision `at` */
+        int64_t at;
+    } * meddled;
+    size_t meddled_count, meddled_capacity;
 };
 
 struct lh_prng *lh_etcd_random(const struct lh_sim_etcd *e);

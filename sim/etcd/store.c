@@ -13,7 +13,7 @@ static int order(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_siz
     return first != 0 ? first : (a_size > b_size) - (a_size < b_size);
 }
 
-static void unref(struct lh_etcd_record *r)
+void lh_etcd_record_unref(struct lh_etcd_record *r)
 {
     if (--r->references == 0)
         free(r);
@@ -33,12 +33,12 @@ void lh_etcd_store_deinit(struct lh_etcd_store *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         for (size_t k = 0; k < s->lines[i]->count; k++)
-            unref(s->lines[i]->records[k]);
+            lh_etcd_record_unref(s->lines[i]->records[k]);
         free(s->lines[i]->records);
         free(s->lines[i]);
     }
     for (size_t i = 0; i < s->change_count; i++)
-        unref(s->changes[i]);
+        lh_etcd_record_unref(s->changes[i]);
     free(s->lines);
     free(s->changes);
     *s = (struct lh_etcd_store){0};
@@ -238,7 +238,7 @@ static void forget_in(struct lh_etcd_store *s, struct lh_etcd_line *l, int64_t r
             continue;
         }
         s->bytes -= bytes_of(r);
-        unref(r);
+        lh_etcd_record_unref(r);
     }
     l->count = kept;
 }
@@ -263,7 +263,7 @@ void lh_etcd_store_forget(struct lh_etcd_store *s, int64_t revision)
         struct lh_etcd_record *r = s->changes[i];
         if (r->seen.mod_revision < revision ||
             (r->seen.mod_revision == revision && r->seen.version == 0))
-            unref(r);
+            lh_etcd_record_unref(r);
         else
             s->changes[kept++] = r;
     }

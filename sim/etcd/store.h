@@ -11,6 +11,8 @@ struct lh_etcd_record {
     uint8_t bytes[]; /* key, then value */
 };
 
+void lh_etcd_record_unref(struct lh_etcd_record *r);
+
 /* All that is kept of one key, oldest first. */
 struct lh_etcd_line {
     struct lh_etcd_record **records;

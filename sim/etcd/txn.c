@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/prng.h"
 #include "proto/codec.h"
 
 #include <stdlib.h>
@@ -289,7 +290,21 @@ static const struct lh_etcd_refusal *check_revision(
                                         : NULL;
 }
 
-static void show(Etcdserverpb__RangeResponse *to, const struct lh_sim_etcd_record *r, bool with)
+/* Some of the values in a member's file have another bit, always the same one: of the head, and of
+ * what masters keep. */
+static void spoil(
+    const ProtobufCBinaryData *key, ProtobufCBinaryData *value, int64_t revision, uint64_t damage)
+{
+    uint64_t drawn = lh_mix64(damage + (uint64_t)revision + key->len);
+    bool theirs = memmem(key->data, key->len, "map/", 4) != NULL ||
+                  memmem(key->data, key->len, "head", 4) != NULL;
+
+    if (damage != 0 && theirs && value->len > 0 && drawn % 2 == 0)
+        value->data[(drawn >> 8) % value->len] ^= (uint8_t)(1u << (drawn >> 4) % 8);
+}
+
+static void show(
+    Etcdserverpb__RangeResponse *to, const struct lh_sim_etcd_record *r, bool with, uint64_t damage)
 {
     Etcdserverpb__KeyValue *kv = lh_alloc(sizeof *kv);
 
@@ -300,11 +315,12 @@ static void show(Etcdserverpb__RangeResponse *to, const struct lh_sim_etcd_recor
     kv->version = r->version;
     if (with)
         kv->value = lh_etcd_bytes(r->value, r->value_size);
+    spoil(&kv->key, &kv->value, r->mod_revision, damage);
     to->kvs[to->n_kvs++] = kv;
 }
 
 static Etcdserverpb__RangeResponse *read_range(const struct lh_etcd_store *s, int64_t at,
-    const Etcdserverpb__RangeRequest *q, Etcdserverpb__ResponseHeader *header)
+    const Etcdserverpb__RangeRequest *q, Etcdserverpb__ResponseHeader *header, uint64_t damage)
 {
     Etcdserverpb__RangeResponse *to = lh_alloc(sizeof *to);
     struct lh_etcd_range r = range_of(&q->key, &q->range_end);
@@ -327,7 +343,7 @@ static Etcdserverpb__RangeResponse *read_range(const struct lh_etcd_store *s, in
             continue;
         }
         LH_GROW(to->kvs, capacity, to->n_kvs + 1);
-        show(to, then, !q->keys_only);
+        show(to, then, !q->keys_only, damage);
     }
     return to;
 }
@@ -339,8 +355,8 @@ Etcdserverpb__RangeResponse *lh_etcd_do_range(const struct lh_etcd_store *s,
     *refusal = check_revision(v, r);
     if (*refusal != NULL)
         return NULL;
-    return read_range(
-        s, r->revision > 0 ? r->revision : v->revision, r, lh_etcd_header(v, v->revision));
+    return read_range(s, r->revision > 0 ? r->revision : v->revision, r,
+        lh_etcd_header(v, v->revision), v->damage);
 }
 
 static Etcdserverpb__PutResponse *put(struct lh_etcd_store *s, const Etcdserverpb__PutRequest *p,
@@ -381,7 +397,7 @@ static Etcdserverpb__ResponseOp *operate(struct lh_etcd_store *s, const struct l
         const Etcdserverpb__RangeRequest *r = op->request_range;
         header->revision = now;
         to->response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
-        to->response_range = read_range(s, r->revision > 0 ? r->revision : now, r, header);
+        to->response_range = read_range(s, r->revision > 0 ? r->revision : now, r, header, 0);
     } else if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT) {
         header->revision = v->revision + 1;
         to->response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_PUT;

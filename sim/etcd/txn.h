@@ -21,6 +21,7 @@ struct lh_etcd_view {
     uint64_t cluster_id, member_id, term;
     int64_t revision;  /* reads see it, and nothing newer */
     int64_t compacted; /* reads below it are refused */
+    uint64_t damage;   /* which bits it reads wrongly from its disk; 0: none */
 };
 
 /* A new header; owned by the response that it is put into. */

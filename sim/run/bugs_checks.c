@@ -40,6 +40,22 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
     {"garbage-by-too-few-members", "KEEP-3",
         "a replica is deleted when all members are well, and there are fewer than there should be",
         "KEEP-3"},
+    {"seals-not-looked-at", "PAIR-2",
+        "seals and sums of what is loaded are not looked at; masters act on pairs that a disk has "
+        "changed",
+        "story"},
+    {"sum-not-looked-at", "PAIR-2",
+        "number and sum of all pairs are not looked at; masters act on a store from which a pair "
+        "was deleted",
+        "story"},
+    {"standby-ends-over-damage", "PAIR-4",
+        "a master that loads what does not fit ends; when etcd's members are whole again nobody "
+        "is there",
+        "story"},
+    {"foreign-changes-stay", "PAIR-5",
+        "the active master does not write again what another hand has deleted; no standby can load "
+        "the store",
+        "story"},
     {"resigns-over-whatever-there-is", "HA-1",
         "a resignation compares nothing; one that takes effect late puts the head of its own reign "
         "over its successor's",

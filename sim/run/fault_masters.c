@@ -229,6 +229,22 @@ void lh_sim_fault_etcd_watches(struct lh_sim_nemesis *n)
     act_on_etcd(n, &a);
 }
 
+/* A member's disk flips bits; or a hand deletes or changes keys that are the masters'. What it has
+ * done is put back when all is mended: without a master that has a copy nobody acts until then. */
+void lh_sim_fault_etcd_damage(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ETCD_FLIP);
+
+    if (chance(n, 50)) {
+        a.who = chance(n, 20) ? all(LH_SIM_WHO_ETCDS) : some_member(n);
+        act_on_etcd(n, &a);
+        return;
+    }
+    a.kind = chance(n, 50) ? LH_SIM_ACT_ETCD_DELETE : LH_SIM_ACT_ETCD_CHANGE;
+    for (uint64_t i = 1 + below(n, 3); i > 0; i--)
+        lh_sim_perform(n, &a);
+}
+
 /* An operator compacts the history, maybe all of it, while a standby loads or follows. */
 void lh_sim_fault_etcd_compact(struct lh_sim_nemesis *n)
 {

@@ -416,6 +416,10 @@ static const struct {
     {LH_SIM_ACT_ETCD_COMPACT, "compact etcd but for <number> revisions"},
     {LH_SIM_ACT_ETCD_FULL, "etcd is full [for <hold>]"},
     {LH_SIM_ACT_ETCD_NEARLY_FULL, "etcd is nearly full [for <hold>]"},
+    {LH_SIM_ACT_ETCD_FLIP, "flip bits at <who> [for <hold>]"},
+    {LH_SIM_ACT_ETCD_DELETE, "a hand deletes a key of etcd"},
+    {LH_SIM_ACT_ETCD_CHANGE, "a hand changes a key of etcd"},
+    {LH_SIM_ACT_ETCD_PUT_BACK, "put keys of etcd back"},
     {LH_SIM_ACT_ETCD_KEEP, "keep a snapshot of etcd"},
     {LH_SIM_ACT_ETCD_RESTORE, "restore the snapshot of etcd"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
@@ -582,9 +586,10 @@ static bool check_etcd(
         return true;
     if (crew->etcd == 0)
         return lh_sim_complain(text, text_size, "there is no etcd");
-    if (a->kind == LH_SIM_ACT_ETCD_LAG && a->who.kind != LH_SIM_WHO_ETCD &&
-        a->who.kind != LH_SIM_WHO_ETCDS && a->who.kind != LH_SIM_WHO_NAMED)
-        return lh_sim_complain(text, text_size, "only members of etcd lag");
+    if ((a->kind == LH_SIM_ACT_ETCD_LAG || a->kind == LH_SIM_ACT_ETCD_FLIP) &&
+        a->who.kind != LH_SIM_WHO_ETCD && a->who.kind != LH_SIM_WHO_ETCDS &&
+        a->who.kind != LH_SIM_WHO_NAMED)
+        return lh_sim_complain(text, text_size, "only members of etcd lag, and flip bits");
     if (a->count > 1000000)
         return lh_sim_complain(text, text_size, "at most 1000000 of a million");
     return true;

@@ -73,6 +73,10 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_ETCD_COMPACT, /* but for the newest `number` revisions */
     LH_SIM_ACT_ETCD_FULL,    /* the quota is used up, for `hold` */
     LH_SIM_ACT_ETCD_NEARLY_FULL, /* its file says so, for `hold` */
+    LH_SIM_ACT_ETCD_FLIP,        /* the member `who` reads flipped bits from its file, for `hold` */
+    LH_SIM_ACT_ETCD_DELETE,      /* a hand that is no master's deletes a key of their map, ... */
+    LH_SIM_ACT_ETCD_CHANGE,      /* ... or changes one */
+    LH_SIM_ACT_ETCD_PUT_BACK,    /* an operator puts back what such hands have changed */
     LH_SIM_ACT_ETCD_KEEP,        /* a snapshot is kept ... */
     LH_SIM_ACT_ETCD_RESTORE,     /* ... and put in place of the state */
     /* Requests, given to a client without waiting for the answer. */

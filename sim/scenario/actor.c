@@ -37,7 +37,8 @@ enum state {
     STATE_ETCD_LOSE,
     STATE_ETCD_FULL,
     STATE_ETCD_NEARLY_FULL,
-    STATE_ETCD_ELECTS
+    STATE_ETCD_ELECTS,
+    STATE_ETCD_FLIP
 };
 
 /* One such state of a node or a pair of nodes, and how often something was said about it: an end
@@ -364,6 +365,9 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
     case STATE_ETCD_LAG:
         lh_sim_etcd_lag(etcd, member_index(etcd, s->node), lh_nanoseconds(0));
         break;
+    case STATE_ETCD_FLIP:
+        lh_sim_etcd_flip(etcd, member_index(etcd, s->node), false);
+        break;
     case STATE_ETCD_DELAY:
         lh_sim_etcd_lag_watches(etcd, lh_nanoseconds(0));
         break;
@@ -472,6 +476,12 @@ static bool act_on_etcd(struct lh_sim_actor *actor, const struct lh_sim_action *
     case LH_SIM_ACT_ETCD_KEEP:
         lh_sim_etcd_snapshot(etcd);
         return true;
+    case LH_SIM_ACT_ETCD_DELETE:
+    case LH_SIM_ACT_ETCD_CHANGE:
+        return lh_sim_etcd_meddle(etcd, a->kind == LH_SIM_ACT_ETCD_CHANGE);
+    case LH_SIM_ACT_ETCD_PUT_BACK:
+        lh_sim_etcd_put_back(etcd);
+        return true;
     default:
         return lh_sim_etcd_restore(etcd);
     }
@@ -487,6 +497,19 @@ static bool lag_member(
         return false;
     say(actor, STATE_ETCD_LAG, node, NULL, a->hold);
     lh_sim_etcd_lag(etcd, index, a->delay);
+    return true;
+}
+
+static bool flip_at_member(
+    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
+{
+    struct lh_sim_etcd *etcd = lh_sim_shared_etcd(actor->cluster);
+    size_t index = etcd == NULL ? 0 : member_index(etcd, node);
+
+    if (index >= etcd_members(actor->cluster))
+        return false;
+    say(actor, STATE_ETCD_FLIP, node, NULL, a->hold);
+    lh_sim_etcd_flip(etcd, index, true);
     return true;
 }
 
@@ -657,6 +680,8 @@ static bool act_on_node(
         return true;
     case LH_SIM_ACT_ETCD_LAG:
         return lag_member(actor, a, node);
+    case LH_SIM_ACT_ETCD_FLIP:
+        return flip_at_member(actor, a, node);
     case LH_SIM_ACT_DEAFEN:
         say(actor, STATE_DEAF, node, NULL, a->hold);
         lh_sim_deafen(node, true);
@@ -938,6 +963,9 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_ETCD_COMPACT:
     case LH_SIM_ACT_ETCD_FULL:
     case LH_SIM_ACT_ETCD_NEARLY_FULL:
+    case LH_SIM_ACT_ETCD_DELETE:
+    case LH_SIM_ACT_ETCD_CHANGE:
+    case LH_SIM_ACT_ETCD_PUT_BACK:
     case LH_SIM_ACT_ETCD_KEEP:
     case LH_SIM_ACT_ETCD_RESTORE:
         return act_on_etcd(actor, a);

@@ -1046,6 +1046,70 @@ static void a_watch_may_lose_revisions_silently(void **state)
     world_end(w);
 }
 
+static void a_hand_changes_what_is_the_masters_and_an_operator_puts_it_back(void **state)
+{
+    struct world *w = world();
+
+    (void)state;
+    assert_false(lh_sim_etcd_meddle(w->etcd, false));
+    do_put(w, "other", "1");
+    assert_false(lh_sim_etcd_meddle(w->etcd, false));
+    do_put(w, "/map/a", "1");
+    uint64_t link = watch_of(w, 0, "/map/a", NULL, 0);
+    assert_true(lh_sim_etcd_meddle(w->etcd, false));
+    run_ms(w, 1000);
+    assert_string_equal(value_of(w, "/map/a"), "");
+    lh_sim_etcd_put_back(w->etcd);
+    run_ms(w, 1000);
+    assert_string_equal(value_of(w, "/map/a"), "1");
+    assert_true(lh_sim_etcd_meddle(w->etcd, true));
+    run_ms(w, 1000);
+    assert_string_equal(value_of(w, "/map/a"), "5");
+    /* Somebody has written it since: it stays. */
+    do_put(w, "/map/a", "2");
+    lh_sim_etcd_mend(w->etcd);
+    run_ms(w, 1000);
+    assert_string_equal(value_of(w, "/map/a"), "2");
+    assert_string_equal(events(w, link, 0), "/map/a!@4 /map/a=1@5 /map/a=5@6 /map/a=2@7");
+    world_end(w);
+}
+
+/* As that member says. */
+static const char *value_at(struct world *w, size_t i, const char *key)
+{
+    static char text[64];
+    Etcdserverpb__RangeRequest q = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+    q.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)(uintptr_t)key};
+    const Etcdserverpb__KeyValue *found = kv(range_answer(ended(w, ask_range(w, i, &q))), 0, key);
+    snprintf(text, sizeof text, "%.*s", (int)found->value.len, (const char *)found->value.data);
+    return text;
+}
+
+static void one_member_reads_flipped_bits(void **state)
+{
+    struct world *w = world();
+    unsigned wrong = 0;
+    char key[] = "/map/a";
+
+    (void)state;
+    lh_sim_etcd_flip(w->etcd, 1, true);
+    for (key[5] = 'a'; key[5] < 'u'; key[5]++) {
+        do_put(w, key, "1");
+        for (size_t i = 0; i < 3; i++) {
+            bool same = strcmp(value_at(w, i, key), "1") == 0;
+            assert_true(same || i == 1);
+            wrong += !same;
+            assert_true(same == (strcmp(value_at(w, i, key), "1") == 0)); /* always the same */
+        }
+    }
+    assert_in_range(wrong, 1, 19);
+    lh_sim_etcd_mend(w->etcd);
+    for (key[5] = 'a'; key[5] < 'u'; key[5]++)
+        assert_string_equal(value_at(w, 1, key), "1");
+    world_end(w);
+}
+
 static void at_the_quota_puts_are_refused(void **state)
 {
     bool applied = false, refused = false;
@@ -1206,6 +1270,8 @@ int main(void)
         cmocka_unit_test(a_proposal_may_take_effect_long_after_its_caller_was_told),
         cmocka_unit_test(watches_break_and_lag_and_are_canceled),
         cmocka_unit_test(a_watch_may_lose_revisions_silently),
+        cmocka_unit_test(a_hand_changes_what_is_the_masters_and_an_operator_puts_it_back),
+        cmocka_unit_test(one_member_reads_flipped_bits),
         cmocka_unit_test(at_the_quota_puts_are_refused),
         cmocka_unit_test(the_quota_is_of_bytes),
         cmocka_unit_test(a_restored_store_repeats_revisions),
