@@ -108,8 +108,8 @@ void lh_m_note_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_membe
     const struct lh_m_shown_seal seal = {r->version, r->length, r->checksum};
 
     member->sealed = false;
-    if (!r->sealed)
-        return;
+    if (!r->sealed || r->checksum == 0)
+        return; /* one of an older release does not say which */
     if (memcmp(&c->motion->shown_seal, &seal, sizeof seal) != 0) {
         lh_m_move(m, c)->shown_seal = seal;
         for (uint32_t i = 0; i < c->member_count; i++)

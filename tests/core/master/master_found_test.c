@@ -160,6 +160,18 @@ static void a_member_without_a_log_has_no_other_one(void **state)
     is_taken_on(a, 2);
 }
 
+/* A server of an older release says only that its replica is sealed. */
+static void a_seal_without_its_checksum_is_none(void **state)
+{
+    (void)state;
+    uint64_t chunk = older_copy();
+    Leasehold__ReplicaReport seal = seal_of(chunk, 1);
+    seal.checksum = 0;
+    for (size_t i = 0; i < 3; i++)
+        come_with(&servers[i], &seal, 1);
+    nothing_is_taken_on();
+}
+
 static void a_seal_behind_the_end_of_any_chunk_is_ignored(void **state)
 {
     (void)state;
@@ -197,6 +209,7 @@ int main(void)
         STORY(two_seals_are_two_histories),
         STORY(a_higher_version_at_any_server_is_another_history),
         STORY(a_member_without_a_log_has_no_other_one),
+        STORY(a_seal_without_its_checksum_is_none),
         STORY(a_seal_behind_the_end_of_any_chunk_is_ignored),
         STORY(who_did_not_hear_that_it_was_taken_on_is_told_again),
     };
