@@ -125,4 +125,5 @@
     X(lock_events, 16384, "events of locks that are kept for watchers")                            \
     X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")               \
     X(change_promise_percent, 25, "of a change's wait: so long is a read then good for (VAL-2)")   \
-    X(call_marks_max, 1000000, "clients some of whose calls' answers went early (HA-12)")
+    X(call_marks_max, 1000000, "clients some of whose calls' answers went early (HA-12)")          \
+    X(reigns_max, 65536, "reigns whose names the store keeps (SES-9)")

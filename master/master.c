@@ -13,6 +13,7 @@
 #include "master/locks/locks.h"
 #include "master/order.h"
 #include "master/programs/programs.h"
+#include "master/reign.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/answers.h"
@@ -58,10 +59,11 @@ static void start(struct lh_master *m)
     lh_m_sweep_start(m);
     LH_ASSERT(m->config.reign == 0 || m->config.reign >= m->term);
     m->term++;
-    if (m->config.restored)
-        lh_m_restored(m);
     if (m->config.reign != 0)
         m->term = m->config.reign;
+    if (m->config.restored)
+        lh_m_restored(m);
+    lh_m_reign_start(m);
     lh_m_capabilities_start(m);
     lh_m_trash_start(m);
     lh_m_calls_start(m);
@@ -256,6 +258,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     lh_timers_fire(&m->timers, m, m->now);
     dispatch(m, in);
     if (!m->stopped) {
+        lh_m_reign_step(m);
         lh_m_look_at_reports(m);
         if (!m->stopping)
             lh_m_sweep_step(m);
@@ -288,6 +291,8 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     struct lh_instant at = lh_leases_deadline(&m->leases);
     at = lh_instant_min(at, lh_timers_next(&m->timers));
     if ((lh_m_sweep_busy(m) && !m->stopping) || lh_m_values_busy(m))
+        return m->now;
+    if (m->reigns.heard[0].number != 0 || m->reigns.heard[1].number != 0)
         return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
@@ -361,10 +366,11 @@ uint64_t lh_master_term(const struct lh_master *m)
     return m->term;
 }
 
-void lh_master_set_reign(struct lh_master *m, uint64_t reign)
+void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name)
 {
     LH_ASSERT(!m->started);
     m->config.reign = reign;
+    m->config.reign_name = name;
 }
 
 void lh_master_say_at(struct lh_master *m, struct lh_instant now)

@@ -451,7 +451,7 @@ void lh_m_locks_start(struct lh_master *m)
     if (m->term > UINT64_MAX >> COUNTER_BITS)
         lh_fx_log(m->fx, LH_ERROR,
             "no locks are granted: tokens have room for %" PRIu64
-            " reigns, and this is reign %" PRIu64 "; each start with --restored takes 2^20 of them",
+            " reigns, and this is reign %" PRIu64,
             UINT64_MAX >> COUNTER_BITS, m->term);
 }
 

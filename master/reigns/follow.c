@@ -332,10 +332,9 @@ static bool comes_next(const struct lh_r_copy *c, const LeaseholdStored__Head *n
         return next->reign == 1 && next->number == 1;
     if (next->reign == c->said->reign)
         return next->number == c->said->number + 1 && next->start == c->said->start;
-    uint64_t more = next->reign - c->said->reign;
-    /* What came last in a reign may be what was not shown: its successor says which it followed.
-     * One that was started with --restored skips as many reigns as no lost events can be. */
-    return next->number == 1 && (more == 1 || more == 1 + LH_MASTER_RESTORED_LEAP) &&
+    /* What came last in a reign may be what was not shown: its successor says which it followed. It
+     * may be above the next one (SES-9). */
+    return next->number == 1 && next->reign > c->said->reign &&
            (next->follows == c->said->number || LH_PLANTED("end-of-reign-not-noticed"));
 }
 
@@ -389,7 +388,6 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
         return false;
     }
     uint64_t before = c->said != NULL ? c->said->pieces : 0;
-    bool same_reign = c->said != NULL && said->reign == c->said->reign;
     uint64_t named = said->pieces;
     if (!take_events(r, e)) {
         lh_r_head_free(said);
@@ -402,7 +400,7 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
         return false;
     r->claims_lost = 0;
     r->claim_at = (struct lh_instant){0}; /* the claim was lost over another head */
-    if (named > 0 && before == 0 && same_reign) {
+    if (named > 0 && before == 0) {
         struct lh_change *changes;
         size_t count;
         LH_MARK("pieces-are-followed");

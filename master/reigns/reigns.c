@@ -179,7 +179,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
     r->counts.reigns++;
     r->upkeep.count = 0; /* the history may be another one */
     lh_r_enter(r, LH_REIGN_ACTING);
-    lh_master_set_reign(r->master, head->reign);
+    lh_master_set_reign(r->master, head->reign, head->start);
     r->list_at = r->now; /* some may have come since it was read */
     if (head->pieces > 0)
         lh_r_large_resume(r, changes, count);
@@ -307,6 +307,8 @@ static void served(struct lh_reigns *r, struct lh_input *in)
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {
         lh_r_answer_masters(r, in->link);
         lh_r_link_over(r, in->link);
+        if (lh_r_is_confirmed(r)) /* else a newer reign may have begun */
+            lh_master_hears(r->master, in->message);
         return;
     }
     lh_r_gate_take(r, in);

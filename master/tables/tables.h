@@ -32,6 +32,7 @@
 #include "master/tables/preallocated.h"
 #include "master/tables/program.h"
 #include "master/tables/refused.h"
+#include "master/tables/reign.h"
 #include "master/tables/server.h"
 
 struct lh_master {
@@ -49,6 +50,7 @@ struct lh_master {
     uint64_t next_file, next_chunk;
     char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
     bool dirty;
+    struct lh_m_reigns reigns;
 
     bool started, stopping, stopped;
     bool starved; /* the oldest commit has no room, or no memory: it is tried again */

@@ -6,6 +6,7 @@
  *   'f' file                  a File
  *   'h' revision              a ValueChange: one of the last ones (VAL-6)
  *   'k' file index            a Chunk
+ *   'n' number                a Reign (SES-9)
  *   'p' session id            a Program (PS-1)
  *   'q' prefix                a Policy
  *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
@@ -79,6 +80,16 @@ static void put_master(struct lh_master *m)
     put_message(m, (const uint8_t *)"M", 1, &record.base);
 }
 
+static void put_reign(struct lh_master *m, const struct lh_m_reign *reign)
+{
+    LeaseholdStored__Reign record = LEASEHOLD_STORED__REIGN__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.name = reign->name;
+    record.restored = reign->restored;
+    put_message(m, key, number_key(key, 'n', reign->number), &record.base);
+}
+
 static void put_server(struct lh_master *m, const struct lh_m_server *s)
 {
     LeaseholdStored__Server record = LEASEHOLD_STORED__SERVER__INIT;
@@ -89,6 +100,7 @@ static void put_server(struct lh_master *m, const struct lh_m_server *s)
     record.registration = s->registration;
     record.process = s->process;
     record.reached = s->reached;
+    record.reign = s->reign;
     record.machine_id = s->machine_id;
     record.address = s->address;
     record.failure_domain = s->failure_domain;
@@ -314,6 +326,8 @@ void lh_m_write_all(struct lh_master *m)
     lh_fx_persist(m->fx, 0);
     if (m->cluster_id != NULL)
         put_master(m);
+    for (size_t i = 0; i < m->reigns.count; i++)
+        put_reign(m, &m->reigns.items[i]);
     RB_FOREACH(call, lh_m_call_tree, &m->calls.tree) {
         put_call(m, call);
     }
@@ -403,6 +417,19 @@ static void flush_calls(struct lh_master *m)
     }
 }
 
+static void flush_reigns(struct lh_master *m)
+{
+    struct lh_m_reigns *r = &m->reigns;
+    uint8_t key[KEY_MAX];
+
+    if (r->dirty)
+        put_reign(m, &r->items[r->count - 1]);
+    r->dirty = false;
+    if (r->forgotten != 0)
+        lh_fx_delete(m->fx, key, number_key(key, 'n', r->forgotten));
+    r->forgotten = 0;
+}
+
 void lh_m_flush(struct lh_master *m)
 {
     if (!m->dirty && TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped) &&
@@ -419,6 +446,7 @@ void lh_m_flush(struct lh_master *m)
     if (m->dirty)
         put_master(m);
     m->dirty = false;
+    flush_reigns(m);
     flush_calls(m);
     flush_programs(m, commit);
     flush_policies(m);

@@ -605,6 +605,8 @@ bool server_register_with(struct world *w, struct server *s,
     r.challenge = s->challenge;
     r.read_only = s->read_only;
     r.identifies = s->identifies;
+    r.master_term_seen = s->term_seen;
+    r.reign_name_seen = s->name_seen;
     r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
     r.address = address;
     r.capacity_bytes = 1u << 30;
@@ -634,6 +636,9 @@ bool server_register_with(struct world *w, struct server *s,
     if (reply == NULL || reply->registered->error != LEASEHOLD__ERROR_CODE__OK)
         return false;
     s->session = reply->registered->session;
+    assert_true(s->name_seen == reply->registered->reign_name_seen);
+    s->term_seen = reply->registered->master_term;
+    s->name_seen = reply->registered->reign_name;
     s->last_stamp = reply->registered->stamp;
     told_keys(w, s, reply->registered->n_keys, reply->registered->keys);
     return true;
