@@ -76,7 +76,8 @@ struct lh_master_config {
                                                     made of `seed`: the cluster id shows that */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
-    uint64_t reign_name;               /* of the reign `reign` (SES-9); 0: made of `seed` */
+    uint64_t reign_name; /* of the reign `reign` (SES-9); 0: made of `seed` */
+    bool reign_followed; /* this process has seen another master act on this store (NL-2a) */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for
                                           this long; 0: a session term and a heartbeat */
     /* What bounds the core's work (bounds.h); 0: the default. */

@@ -39,7 +39,8 @@ static void start(struct lh_master *m)
 
     m->started = true;
     m->started_at = m->now;
-    if (m->cluster_id == NULL) {
+    bool begins = m->cluster_id == NULL;
+    if (begins) {
         struct lh_prng prng = {m->config.seed};
         char id[33];
         uint64_t a = lh_prng_next(&prng), b = lh_prng_next(&prng);
@@ -64,6 +65,8 @@ static void start(struct lh_master *m)
     if (m->config.restored)
         lh_m_restored(m);
     lh_m_reign_start(m);
+    if (!begins && !m->config.reign_followed)
+        lh_m_cold_start(m);
     lh_m_capabilities_start(m);
     lh_m_trash_start(m);
     lh_m_calls_start(m);
@@ -366,11 +369,12 @@ uint64_t lh_master_term(const struct lh_master *m)
     return m->term;
 }
 
-void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name)
+void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, bool followed)
 {
     LH_ASSERT(!m->started);
     m->config.reign = reign;
     m->config.reign_name = name;
+    m->config.reign_followed = followed;
 }
 
 void lh_master_say_at(struct lh_master *m, struct lh_instant now)

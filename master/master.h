@@ -72,9 +72,9 @@ uint64_t lh_master_term(const struct lh_master *m);
 /* The name that this store has of that reign (SES-9); 0: none. */
 uint64_t lh_master_reign_name(const struct lh_master *m, uint64_t reign);
 
-/* Sets the config's `reign` and `reign_name`, before the first step: a standby learns them only
- * when it begins. */
-void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name);
+/* Sets the config's `reign`, `reign_name` and `reign_followed`, before the first step: a standby
+ * learns them only when it begins. */
+void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, bool followed);
 
 /* Whoever asks which master acts has seen these reigns (SES-9): the next step sees to it. Call it
  * between steps. */

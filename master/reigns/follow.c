@@ -396,6 +396,7 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
     take_head(r, e->head, said, e->revision);
     e->head = (struct lh_r_bytes){0};
     c->revision = e->revision;
+    c->followed = true;
     if (!lh_r_agrees(r)) /* seen to act, not only to have acted once */
         return false;
     r->claims_lost = 0;

@@ -179,7 +179,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
     r->counts.reigns++;
     r->upkeep.count = 0; /* the history may be another one */
     lh_r_enter(r, LH_REIGN_ACTING);
-    lh_master_set_reign(r->master, head->reign, head->start);
+    lh_master_set_reign(r->master, head->reign, head->start, r->copy.followed);
     r->list_at = r->now; /* some may have come since it was read */
     if (head->pieces > 0)
         lh_r_large_resume(r, changes, count);

@@ -149,6 +149,7 @@ struct lh_r_copy {
     int64_t head_revision;
     int64_t revision;             /* up to which the copy stands */
     struct lh_instant learned_at; /* a reading after this head was learned of */
+    bool followed;                /* it has seen another master's write come */
     bool disagrees;               /* one of its heads was of a master with other settings */
     struct lh_r_bytes from;       /* LOADING: the key at which the next page begins */
     bool in_map;                  /* ... pieces were read before */

@@ -378,6 +378,7 @@ void world_open(struct world *w)
     memset(w, 0, sizeof *w);
     w->config = lh_master_config_default();
     w->config.seed = 7;
+    w->config.reign_followed = true; /* a start that grants nothing is a story of its own (NL-2a) */
     w->config.chunk_size = 1u << 20;
     assert_int_equal(lh_master_config_check(&w->config, text, sizeof text), LH_OK);
     w->now = (struct lh_instant){1000000000};
