@@ -93,6 +93,8 @@ void lh_r_follows(struct lh_reigns *r)
         lh_r_stop_with(r, LH_ERR_CORRUPT);
         return;
     }
+    if (!lh_r_history_fits(r))
+        return;
     if (r->config.task == LH_REIGN_TAKE && !lh_r_move_whole(r))
         return;
     r->counts.loaded++;

@@ -180,6 +180,10 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
 /* Whether no term in the store is above the reign of its head, which no master writes. False:
  * that was said. */
 bool lh_r_term_fits(struct lh_reigns *r);
+/* SES-9: that reign is not the one that this process has seen. It ends; true. */
+bool lh_r_other_history(struct lh_reigns *r, uint64_t reign);
+/* Whether the table of reigns has what this process has seen (SES-9). False: it ends. */
+bool lh_r_history_fits(struct lh_reigns *r);
 
 /* All pieces are there. False: one is missing. */
 bool lh_r_overlay_begin(struct lh_reigns *r);

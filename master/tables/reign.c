@@ -60,8 +60,9 @@ void lh_m_reign_begin(struct lh_master *m, uint64_t name, bool restored)
     struct lh_m_reigns *r = &m->reigns;
 
     LH_ASSERT(name != 0 && !r->dirty);
+    while (r->count > 0 && r->items[r->count - 1].number > m->term)
+        r->count--; /* the store was damaged: no master writes it */
     lh_m_reign_load(m, m->term, name, restored);
-    LH_ASSERT(r->items[r->count - 1].number == m->term);
     r->dirty = true;
     if (r->count > m->config.reigns_max) {
         r->forgotten = r->items[0].number;

@@ -240,6 +240,15 @@ static void the_highest_masters_term_is_remembered(void **state)
 
     dir = open_ok("cs1");
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    assert_true(lh_data_dir_identity(dir)->reign_name == 0);
+
+    /* The name is learnt later, or the reign is another one of a restored store (SES-9). */
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, UINT64_MAX, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 3, 4711, why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+    dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    assert_true(lh_data_dir_identity(dir)->reign_name == UINT64_MAX);
     lh_data_dir_close(dir);
 }
 

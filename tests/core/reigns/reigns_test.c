@@ -417,6 +417,88 @@ static void a_reign_above_one_that_was_seen_is_the_head_s(void **state)
     world_end(&w);
 }
 
+/* ---- A store that was restored while this master ran. */
+
+static ProtobufCBinaryData packed(const ProtobufCMessage *m)
+{
+    static uint8_t bytes[2][128];
+    static unsigned next;
+    uint8_t *to = bytes[next++ % 2];
+
+    return (ProtobufCBinaryData){protobuf_c_message_pack(m, to), to};
+}
+
+/* Loads again: the head, and a map in which reign 7 has that name. */
+static void loads_again(struct world *w, ProtobufCBinaryData head, uint64_t name)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+    LeaseholdStored__Reign reign = LEASEHOLD_STORED__REIGN__INIT;
+
+    record.format = LH_MASTER_FORMAT;
+    record.cluster_id = (char *)(uintptr_t) "c";
+    record.next_file = record.next_chunk = 1;
+    record.master_term = 7;
+    reign.name = name;
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"head", head, w->revision}}, 1);
+    if (w->stopped)
+        return;
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    Etcdserverpb__RangeResponse reply = ETCDSERVERPB__RANGE_RESPONSE__INIT;
+    Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
+    Etcdserverpb__KeyValue kvs[2], *pointers[2] = {&kvs[0], &kvs[1]};
+    static uint8_t key[] = PREFIX "map/n\0\0\0\0\0\0\0\7";
+    for (int i = 0; i < 2; i++)
+        etcdserverpb__key_value__init(&kvs[i]);
+    kvs[0].key = (ProtobufCBinaryData){strlen(PREFIX "map/M"), (uint8_t *)PREFIX "map/M"};
+    kvs[0].value = packed(&record.base);
+    kvs[1].key = (ProtobufCBinaryData){sizeof key - 1, key};
+    kvs[1].value = packed(&reign.base);
+    header.revision = w->revision;
+    reply.header = &header;
+    reply.n_kvs = 2;
+    reply.kvs = pointers;
+    world_answer(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), &reply.base);
+}
+
+/* The head that it finds is above all that it has seen: others went on from an older copy. */
+static void a_store_that_went_on_from_an_older_copy_is_not_followed(void **state)
+{
+    static const struct {
+        uint64_t reign, start, name;
+        bool ends;
+    } cases[] = {
+        {7, 2, 2, true},  /* its own number was given again */
+        {9, 3, 2, true},  /* and others followed */
+        {9, 3, 1, false}, /* the same history */
+        {7, 1, 1, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world w;
+        ProtobufCBinaryData head = world_head(7, 100, 1, 0),
+                            next = world_head(cases[i].reign, 200, cases[i].start, 0);
+        /* given */
+        world_begin(&w, NULL);
+        world_loads(&w, head);
+        world_run(&w, 1);
+        /* when: a write without a head makes it load again */
+        world_events(&w, (struct world_pair[]){{"map/x", {0}, w.revision + 1}}, 1);
+        world_run(&w, 200);
+        loads_again(&w, next, cases[i].name);
+        /* then */
+        assert_int_equal(w.stopped, cases[i].ends);
+        if (cases[i].ends)
+            assert_non_null(strstr(w.said, "--restored"));
+        else
+            assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+        free(head.data);
+        free(next.data);
+        world_end(&w);
+    }
+}
+
 /* HA-8: it may be any higher one, if it says which write it followed. */
 static void a_standby_follows_a_reign_far_above(void **state)
 {
@@ -682,6 +764,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
         cmocka_unit_test(a_reign_above_one_that_was_seen_is_the_head_s),
         cmocka_unit_test(a_standby_follows_a_reign_far_above),
+        cmocka_unit_test(a_store_that_went_on_from_an_older_copy_is_not_followed),
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
         cmocka_unit_test(nothing_is_said_on_a_link_that_was_refused),
         cmocka_unit_test(a_program_s_stream_ends_with_its_reign),
