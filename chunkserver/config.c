@@ -34,6 +34,14 @@ static const char *copy_or_empty(const char *s)
     return lh_strdup(s == NULL ? "" : s);
 }
 
+void lh_cs_term_read(const char *text, uint64_t *master_term, uint64_t *reign_name)
+{
+    char *end;
+
+    *master_term = strtoull(text, &end, 10);
+    *reign_name = strtoull(end, NULL, 16);
+}
+
 void lh_cs_config_init(struct lh_chunkserver_config *c, const struct lh_chunkserver_config *config)
 {
     LH_ASSERT(config->master_count > 0 && config->server_id != NULL);

@@ -20,6 +20,7 @@ struct lh_chunkserver_config {
     const char *machine_id;
     const char *cluster_id;            /* "" before the first registration */
     uint64_t master_term;              /* the highest seen (LEASE-7); 0 at first */
+    uint64_t reign_name;               /* of that reign (SES-9); 0: not known */
     uint64_t incarnation;              /* durable before the core is created (SES-1) ... */
     bool read_only;                    /* ... or an earlier process's: the disk cannot be written
                                           (REC-8) */
@@ -65,7 +66,8 @@ struct lh_chunkserver_config {
 
 /* The keys of what this core persists, to be kept in the data directory and given back in the
  * config: the cluster's id, learnt at the first registration, the highest master's term, in digits,
- * and how far the scrub has come, in at most LH_SCRUB_TEXT_MAX printable characters. */
+ * with its name, in hexadecimal digits (lh_cs_term_read()), and how far the scrub has come, in at
+ * most LH_SCRUB_TEXT_MAX printable characters. */
 #define LH_MASTER_TERM_KEY "master_term"
 #define LH_CLUSTER_ID_KEY  "cluster_id"
 #define LH_SCRUB_KEY       "scrub"
@@ -73,6 +75,9 @@ struct lh_chunkserver_config {
 
 /* Where a chunk's log begins in its file. */
 #define LH_LOG_START 8192u
+
+/* What is stored under LH_MASTER_TERM_KEY; 0 for what is not there. */
+void lh_cs_term_read(const char *text, uint64_t *master_term, uint64_t *reign_name);
 
 /* A copy with defaults in place; strings and arrays are its own. */
 void lh_cs_config_init(struct lh_chunkserver_config *c, const struct lh_chunkserver_config *config);

@@ -122,10 +122,10 @@ size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t 
 {
     return (size_t)snprintf(text, size,
         MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\nmaster_term %" PRIu64
-              "\nscrub %s\n",
+              "\nscrub %s\nreign_name %" PRIx64 "\n",
         FORMAT, identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
         identity->incarnation, identity->master_term,
-        identity->scrub[0] != '\0' ? identity->scrub : "-");
+        identity->scrub[0] != '\0' ? identity->scrub : "-", identity->reign_name);
 }
 
 static int write_identity(
@@ -177,6 +177,15 @@ static void parse_scrub(const char *text, struct lh_identity *identity)
         identity->scrub[0] = '\0';
 }
 
+/* An older release wrote no such line, and an operator may take it out. */
+static void parse_reign_name(const char *text, struct lh_identity *identity)
+{
+    const char *line = strstr(text, "\nreign_name ");
+
+    if (line == NULL || sscanf(line, "\nreign_name %" SCNx64, &identity->reign_name) != 1)
+        identity->reign_name = 0;
+}
+
 int lh_identity_parse(
     const char *path, const char *text, struct lh_identity *identity, char *why, size_t why_size)
 {
@@ -208,6 +217,7 @@ int lh_identity_parse(
             "in an empty directory and let the others' replicas be copied to it",
             path);
     parse_scrub(line, identity);
+    parse_reign_name(line, identity);
     if (strcmp(identity->cluster_id, "-") == 0)
         identity->cluster_id[0] = '\0';
     errno = 0;
@@ -408,13 +418,15 @@ int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why,
 }
 
 int lh_data_dir_note_master_term(
-    struct lh_data_dir *dir, uint64_t master_term, char *why, size_t why_size)
+    struct lh_data_dir *dir, uint64_t master_term, uint64_t reign_name, char *why, size_t why_size)
 {
     struct lh_identity identity = dir->identity;
 
-    if (master_term <= identity.master_term)
+    if (master_term < identity.master_term ||
+        (master_term == identity.master_term && reign_name == identity.reign_name))
         return LH_OK;
     identity.master_term = master_term;
+    identity.reign_name = reign_name;
     return change(dir, &identity, why, why_size);
 }
 

@@ -31,6 +31,7 @@ struct lh_identity {
     char cluster_id[LH_IDENTITY_TEXT_MAX + 1]; /* empty: never registered anywhere */
     uint64_t incarnation;                      /* this process's, or of the one before; from 1 */
     uint64_t master_term;                      /* the highest seen (LEASE-7); 0: none */
+    uint64_t reign_name;                       /* of that reign (SES-9); 0: not known */
     char scrub[LH_IDENTITY_TEXT_MAX + 1];      /* how far the scrub has come; empty: nowhere */
 };
 
@@ -72,10 +73,10 @@ bool lh_data_dir_unwritten(const struct lh_data_dir *dir);
 LH_MUST_USE int lh_data_dir_join(
     struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size);
 
-/* Writes down, durably, that a master of this term was seen; a lower one than before is ignored.
- * Errors as above. */
+/* Writes down, durably, that a master of this term was seen, in a reign of that name (SES-9; 0: not
+ * known); a lower one than before is ignored. Errors as above. */
 LH_MUST_USE int lh_data_dir_note_master_term(
-    struct lh_data_dir *dir, uint64_t master_term, char *why, size_t why_size);
+    struct lh_data_dir *dir, uint64_t master_term, uint64_t reign_name, char *why, size_t why_size);
 
 /* Writes down, durably, how far the scrub has come: digits and blanks, at most
  * LH_IDENTITY_TEXT_MAX of them.

@@ -90,11 +90,12 @@ static bool key_is(const struct lh_change *c, const char *key)
     return c->key_size == strlen(key) && memcmp(c->key, key, c->key_size) == 0;
 }
 
-/* The core persists which cluster it belongs to, the highest master's term, and how far the scrub
- * has come. */
+/* The core persists which cluster it belongs to, the highest master's term with its name, and how
+ * far the scrub has come. */
 static int keep(struct lh_data_dir *dir, const struct lh_change *c, char *why, size_t why_size)
 {
     char text[LH_IDENTITY_TEXT_MAX + 1];
+    uint64_t term, name;
 
     (void)snprintf(why, why_size, "cannot keep what the master sent or the scrub's position");
     if (c->value == NULL || c->value_size > LH_IDENTITY_TEXT_MAX)
@@ -103,8 +104,10 @@ static int keep(struct lh_data_dir *dir, const struct lh_change *c, char *why, s
     text[c->value_size] = '\0';
     if (key_is(c, LH_CLUSTER_ID_KEY))
         return lh_data_dir_join(dir, text, why, why_size);
-    if (key_is(c, LH_MASTER_TERM_KEY))
-        return lh_data_dir_note_master_term(dir, strtoull(text, NULL, 10), why, why_size);
+    if (key_is(c, LH_MASTER_TERM_KEY)) {
+        lh_cs_term_read(text, &term, &name);
+        return lh_data_dir_note_master_term(dir, term, name, why, why_size);
+    }
     if (key_is(c, LH_SCRUB_KEY))
         return lh_data_dir_note_scrub(dir, text, why, why_size);
     return LH_ERR_MALFORMED;
@@ -284,6 +287,7 @@ static int run(struct node *node)
         .machine_id = machine,
         .cluster_id = identity->cluster_id,
         .master_term = identity->master_term,
+        .reign_name = identity->reign_name,
         .incarnation = identity->incarnation,
         .read_only = lh_data_dir_unwritten(node->dir),
         .process = draw_process(),

@@ -27,14 +27,13 @@ static void start(struct world *w, struct lh_core *core)
 {
     static const char *const masters[] = {"m"};
     uint64_t chunks[FILES_MAX];
-    char cluster[512], term[32], scrub[LH_SCRUB_TEXT_MAX + 1];
+    char cluster[512], term[48], scrub[LH_SCRUB_TEXT_MAX + 1];
     struct lh_chunkserver_config config = {
         .server_id = "cs1",
         .address = "cs1",
         .failure_domain = "",
         .machine_id = "machine",
         .cluster_id = stored_text(w, LH_CLUSTER_ID_KEY, cluster, sizeof cluster),
-        .master_term = strtoull(stored_text(w, LH_MASTER_TERM_KEY, term, sizeof term), NULL, 10),
         .scrub_position = stored_text(w, LH_SCRUB_KEY, scrub, sizeof scrub),
         .incarnation = w->starts,
         .masters = masters,
@@ -45,6 +44,8 @@ static void start(struct world *w, struct lh_core *core)
         .scrub_period = lh_seconds(20),
     };
 
+    lh_cs_term_read(stored_text(w, LH_MASTER_TERM_KEY, term, sizeof term), &config.master_term,
+        &config.reign_name);
     for (size_t i = 0; i < FILES_MAX; i++)
         if (w->files[i].there)
             chunks[config.chunk_count++] = w->files[i].id;

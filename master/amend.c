@@ -96,6 +96,9 @@ static int goes(struct lh_master *m, const struct lh_change *change, char *text,
     case LH_M_STORED_TOMBSTONE:
         lh_m_tombstone_forget(m, key.id);
         return LH_OK;
+    case LH_M_STORED_REIGN:
+        lh_m_reign_forget(m, key.id);
+        return LH_OK;
     case LH_M_STORED_CALL:
         lh_m_call_forget(m, key.id, key.index);
         return LH_OK;

@@ -54,6 +54,7 @@
     X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
     X(showing_max, 60000, "a new master waits so long for who shows what it has, and is heard")    \
+    X(cold_look, 20, "between two looks whether tokens may be given after a start (NL-2a)")        \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
     X(refusal_log_pause, 1000, "between two lines about somebody who may not do what he asked")    \
     X(capability_term, 600000, "for so long a capability holds (ACC-5)")                           \
@@ -125,4 +126,5 @@
     X(lock_events, 16384, "events of locks that are kept for watchers")                            \
     X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")               \
     X(change_promise_percent, 25, "of a change's wait: so long is a read then good for (VAL-2)")   \
-    X(call_marks_max, 1000000, "clients some of whose calls' answers went early (HA-12)")
+    X(call_marks_max, 1000000, "clients some of whose calls' answers went early (HA-12)")          \
+    X(reigns_max, 65536, "reigns whose names the store keeps (SES-9)")

@@ -31,6 +31,8 @@ static void check_pairs(const struct lh_master *m)
     struct lh_m_policy *policy;
     struct lh_m_name *name;
 
+    for (size_t i = 0; i < m->reigns.count; i++)
+        add_pair(&sum, m->reigns.items[i].pair);
     LH_IDMAP_FOREACH(f, &m->files)
         add_pair(&sum, f->pair);
     LH_IDMAP_FOREACH(c, &m->chunks)

@@ -29,8 +29,8 @@
  * numbers. */
 enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
 
-/* What a restored master skips of every kind of number, its term among them: more than can have
- * been given out since the backup (KEEP-4). */
+/* What a restored master skips of every kind of number but its term: more than can have been given
+ * out since the backup (KEEP-4). */
 #define LH_MASTER_RESTORED_LEAP (UINT64_C(1) << 20)
 /* ... and of revisions: of these there may be a million in a minute. */
 #define LH_MASTER_RESTORED_REVISIONS (UINT64_C(1) << 40)
@@ -56,7 +56,8 @@ struct lh_master_config {
                                  any more: what it has is copied elsewhere (KEEP-1) */
     uint32_t repair_streams;  /* replicas that are copied to one chunkserver at a time; at most
                                  LH_REPAIR_STREAMS_MAX; 0: none are */
-    uint64_t seed;            /* gives a new store its cluster id: draw it at random */
+    uint64_t seed;            /* gives a new store its cluster id, and reigns their names: draw it
+                                 at random for each start */
     uint32_t waiters_max;     /* calls that wait for a primary, all together */
     uint32_t waiters_file_max; /* likewise, for one file */
     uint32_t servers_max;      /* chunkservers ever registered */
@@ -76,6 +77,8 @@ struct lh_master_config {
                                                     made of `seed`: the cluster id shows that */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
+    uint64_t reign_name; /* of the reign `reign` (SES-9); 0: made of `seed` */
+    bool reign_followed; /* this process has seen another master act on this store (NL-2a) */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for
                                           this long; 0: a session term and a heartbeat */
     /* What bounds the core's work (bounds.h); 0: the default. */

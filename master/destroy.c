@@ -112,6 +112,7 @@ void lh_master_destroy(struct lh_master *m)
         free(s);
     }
     free(m->server_list);
+    free(m->reigns.items);
     free(m->enqueued.chunks);
     struct lh_m_tombstone *t;
     while ((t = lh_idmap_from(&m->tombstones, 0)) != NULL) {

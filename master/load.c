@@ -31,6 +31,17 @@ static void load_master(struct lh_master *m, const LeaseholdStored__Master *reco
     m->recorded = (struct lh_m_pairs){record->pairs, record->sum, record->bare};
 }
 
+static int load_reign(struct lh_master *m, uint64_t number, const LeaseholdStored__Reign *record,
+    char *text, size_t text_size)
+{
+    if (number > m->term)
+        return CORRUPT("the record of reign %" PRIu64
+                       " is of a later one than the master's, %" PRIu64,
+            number, m->term);
+    lh_m_reign_load(m, number, record->name, record->restored);
+    return LH_OK;
+}
+
 /* The file gets its name; one that has another is out of its index. */
 static struct lh_m_file *name_file(struct lh_master *m, const LeaseholdStored__File *record)
 {
@@ -157,6 +168,7 @@ static void load_server(struct lh_master *m, const LeaseholdStored__Server *reco
     s->registration = record->registration;
     s->process = record->process;
     s->reached = record->reached;
+    s->reign = record->reign;
     free(s->machine_id);
     free(s->address);
     free(s->failure_domain);
@@ -220,6 +232,8 @@ static int take_record(
     case LH_M_STORED_MASTER:
         load_master(m, record->master);
         break;
+    case LH_M_STORED_REIGN:
+        return load_reign(m, record->key.id, record->reign, text, text_size);
     case LH_M_STORED_FILE:
         return load_file(m, record->file, text, text_size);
     case LH_M_STORED_CHUNK:
@@ -260,6 +274,8 @@ static uint32_t *word_of(struct lh_master *m, const struct lh_m_stored *record)
     switch (key->kind) {
     case LH_M_STORED_MASTER:
         break;
+    case LH_M_STORED_REIGN:
+        return &lh_m_reign_find(m, key->id)->pair;
     case LH_M_STORED_FILE:
         return &lh_m_file_by_id(m, key->id)->pair;
     case LH_M_STORED_CHUNK:

@@ -13,6 +13,7 @@
 #include "master/locks/locks.h"
 #include "master/order.h"
 #include "master/programs/programs.h"
+#include "master/reign.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/answers.h"
@@ -38,7 +39,8 @@ static void start(struct lh_master *m)
 
     m->started = true;
     m->started_at = m->now;
-    if (m->cluster_id == NULL) {
+    bool begins = m->cluster_id == NULL;
+    if (begins) {
         struct lh_prng prng = {m->config.seed};
         char id[33];
         uint64_t a = lh_prng_next(&prng), b = lh_prng_next(&prng);
@@ -58,10 +60,13 @@ static void start(struct lh_master *m)
     lh_m_sweep_start(m);
     LH_ASSERT(m->config.reign == 0 || m->config.reign >= m->term);
     m->term++;
-    if (m->config.restored)
-        lh_m_restored(m);
     if (m->config.reign != 0)
         m->term = m->config.reign;
+    if (m->config.restored)
+        lh_m_restored(m);
+    lh_m_reign_start(m);
+    if (!begins && !m->config.reign_followed)
+        lh_m_cold_start(m);
     lh_m_capabilities_start(m);
     lh_m_trash_start(m);
     lh_m_calls_start(m);
@@ -258,6 +263,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     lh_timers_fire(&m->timers, m, m->now);
     dispatch(m, in);
     if (!m->stopped) {
+        lh_m_reign_step(m);
         lh_m_look_at_reports(m);
         if (!m->stopping)
             lh_m_sweep_step(m);
@@ -290,6 +296,8 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     struct lh_instant at = lh_leases_deadline(&m->leases);
     at = lh_instant_min(at, lh_timers_next(&m->timers));
     if ((lh_m_sweep_busy(m) && !m->stopping) || lh_m_values_busy(m))
+        return m->now;
+    if (m->reigns.heard[0].number != 0 || m->reigns.heard[1].number != 0 || m->reigns.above != 0)
         return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
@@ -365,10 +373,12 @@ uint64_t lh_master_term(const struct lh_master *m)
     return m->term;
 }
 
-void lh_master_set_reign(struct lh_master *m, uint64_t reign)
+void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, bool followed)
 {
     LH_ASSERT(!m->started);
     m->config.reign = reign;
+    m->config.reign_name = name;
+    m->config.reign_followed = followed;
 }
 
 void lh_master_say_at(struct lh_master *m, struct lh_instant now)

@@ -33,6 +33,7 @@
 #include "base/step.h"
 #include "base/time.h"
 #include "master/config.h"
+#include "proto/leasehold.pb-c.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,11 +75,19 @@ uint8_t *lh_master_record_write(const struct LeaseholdStored__Master *record, ui
 LH_MUST_USE int lh_master_amend(struct lh_master *m, const struct lh_change *changes, size_t count,
     char *text, size_t text_size);
 
-/* The master term as it was loaded; 0: nothing was. */
+/* The master term as it was loaded, or its own, which may rise while it acts (SES-9). 0: nothing
+ * was loaded. */
 uint64_t lh_master_term(const struct lh_master *m);
+/* The name that this store has of that reign (SES-9); 0: none. */
+uint64_t lh_master_reign_name(const struct lh_master *m, uint64_t reign);
 
-/* Sets the config's `reign`, before the first step: a standby learns it only when it begins. */
-void lh_master_set_reign(struct lh_master *m, uint64_t reign);
+/* Sets the config's `reign`, `reign_name` and `reign_followed`, before the first step: a standby
+ * learns them only when it begins. */
+void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, bool followed);
+
+/* Whoever asks which master acts has seen these reigns (SES-9): the next step sees to it. Call it
+ * between steps. */
+void lh_master_hears(struct lh_master *m, const Leasehold__MastersRequest *request);
 
 /* The next steps' inputs have waited and are taken as of when they came (HA-2), and `now` is a
  * reading of the present: what these steps say leaves after it. Not below an earlier one. */

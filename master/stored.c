@@ -68,7 +68,7 @@ int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t k
         memcpy(parsed->session, key + 1, sizeof parsed->session);
         return LH_OK;
     }
-    if (((letter == 'f' || letter == 'h' || letter == 'r') && key_size == 9) ||
+    if (((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') && key_size == 9) ||
         ((letter == 'k' || letter == 'c') && key_size == 17)) {
         parsed->id = get_u64(key + 1);
         parsed->index = key_size == 17 ? get_u64(key + 9) : 0;
@@ -92,6 +92,14 @@ static int check_master(
         record->next_file == 0 || record->next_file > LH_M_STORED_NUMBER_MAX ||
         record->master_term > LH_M_STORED_NUMBER_MAX || record->revision > LH_M_STORED_NUMBER_MAX)
         return CORRUPT("the master's record is incomplete; restore the store from a backup");
+    return LH_OK;
+}
+
+static int check_reign(
+    uint64_t number, const LeaseholdStored__Reign *record, char *text, size_t text_size)
+{
+    if (record == NULL || record->name == 0 || number == 0)
+        return CORRUPT("the record of reign %" PRIu64 " cannot be read", number);
     return LH_OK;
 }
 
@@ -209,6 +217,9 @@ void lh_m_stored_name(const struct lh_m_stored_key *key, char *name, size_t name
     case LH_M_STORED_MASTER:
         (void)snprintf(name, name_size, "the master's record");
         return;
+    case LH_M_STORED_REIGN:
+        (void)snprintf(name, name_size, "the record of reign %" PRIu64, key->id);
+        return;
     case LH_M_STORED_FILE:
         (void)snprintf(name, name_size, "the record of file %" PRIu64, key->id);
         return;
@@ -273,6 +284,9 @@ int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_
     case LH_M_STORED_MASTER:
         record->master = leasehold_stored__master__unpack(&arena, value_size, value);
         return check_master(record->master, record->bare, text, text_size);
+    case LH_M_STORED_REIGN:
+        record->reign = leasehold_stored__reign__unpack(&arena, value_size, value);
+        return check_reign(record->key.id, record->reign, text, text_size);
     case LH_M_STORED_FILE:
         record->file = leasehold_stored__file__unpack(&arena, value_size, value);
         return check_file(record->key.id, record->file, text, text_size);

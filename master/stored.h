@@ -18,6 +18,7 @@ enum lh_m_stored_kind {
     LH_M_STORED_FILE = 'f',
     LH_M_STORED_CHANGE = 'h',
     LH_M_STORED_CHUNK = 'k',
+    LH_M_STORED_REIGN = 'n',
     LH_M_STORED_PROGRAM = 'p',
     LH_M_STORED_POLICY = 'q',
     LH_M_STORED_TOMBSTONE = 'r',
@@ -28,7 +29,7 @@ enum lh_m_stored_kind {
 struct lh_m_stored_key {
     enum lh_m_stored_kind kind;
     uint64_t id;    /* of the file, of the chunk's file, of the removed chunk, or a call's client;
-                       of a change, its revision */
+                       of a change, its revision; of a reign, its number */
     uint64_t index; /* of the chunk in its file, or the call's number */
     char text[LH_M_NAME_BYTES_MAX + 1];     /* a policy's prefix, a server's or a value's name */
     uint8_t session[LH_M_SESSION_ID_BYTES]; /* a program's */
@@ -45,6 +46,7 @@ struct lh_m_stored {
     struct lh_m_stored_key key;
     union {
         const LeaseholdStored__Master *master;
+        const LeaseholdStored__Reign *reign;
         const LeaseholdStored__File *file;
         const LeaseholdStored__Chunk *chunk;
         const LeaseholdStored__Server *server;

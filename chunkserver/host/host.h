@@ -122,6 +122,7 @@ struct lh_cs_uplink {
     enum lh_cs_session_state state;
     uint64_t link;        /* 0: none */
     uint64_t master_term; /* the highest seen (LEASE-7) */
+    uint64_t reign_name;  /* of that reign (SES-9); 0: not known */
     uint64_t stamp_sent;  /* the largest stamp sent in this session */
 };
 

@@ -24,6 +24,9 @@ static void go_on(struct lh_cs_session *s)
     }
     while (lh_finder_next(&a->finder, cs->now, &place)) {
         Leasehold__MastersRequest m = LEASEHOLD__MASTERS_REQUEST__INIT;
+        m.reign_seen = cs->master.master_term;
+        m.reign_name_seen = cs->master.reign_name;
+        m.reign_heard = a->finder.reign;
         a->links[place] = lh_cs_link_open(cs, &round_links, s, LH_METHOD_MASTERS,
             lh_finder_address_at(&a->finder, place), LH_DURATION_FOREVER)
                               ->id;

@@ -48,6 +48,7 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
     m->cluster_id = s->cluster_id;
     m->master_term_seen = cs->master.master_term;
+    m->reign_name_seen = cs->master.reign_name;
     m->challenge = s->registration.challenge;
     m->read_only = s->disk.failing && lh_cs_disk_is_read_only(s);
 }

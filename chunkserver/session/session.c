@@ -165,6 +165,15 @@ static int check_answer(
             s->cluster_id);
         return LH_ERR_WRONG_IDENTITY;
     }
+    if (cs->master.reign_name != 0 && m->reign_name_seen != cs->master.reign_name &&
+        !LH_PLANTED("other-history-believed")) {
+        LH_MARK("master-of-another-history");
+        snprintf(why, why_size,
+            "it is of another history: this server has seen reign %" PRIu64
+            ", which was another one there, or none",
+            cs->master.master_term);
+        return LH_ERR_WRONG_IDENTITY;
+    }
     if (m->master_term < cs->master.master_term) {
         snprintf(why, why_size,
             "its term is %" PRIu64 ", and a master of term %" PRIu64 " was seen", m->master_term,
@@ -216,11 +225,12 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         lh_fx_put(cs->fx, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY), s->cluster_id,
             strlen(s->cluster_id));
     }
-    if (m->master_term > cs->master.master_term) {
-        char digits[24];
-        int size = snprintf(digits, sizeof digits, "%" PRIu64, m->master_term);
+    if (m->master_term > cs->master.master_term || m->reign_name != cs->master.reign_name) {
+        char text[48];
+        int size =
+            snprintf(text, sizeof text, "%" PRIu64 " %" PRIx64, m->master_term, m->reign_name);
         lh_fx_persist(cs->fx, 0);
-        lh_fx_put(cs->fx, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY), digits, (size_t)size);
+        lh_fx_put(cs->fx, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY), text, (size_t)size);
     }
 
     struct lh_instant sent_at = lh_cs_term_begins(cs, m->stamp);
@@ -228,6 +238,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     lh_cs_lead_key(cs, m->master_term, &m->lead_key);
     cs->master.state = LH_CS_SESSION_LIVE;
     cs->master.master_term = m->master_term;
+    cs->master.reign_name = m->reign_name;
     lh_cs_active_registered(s, m);
     cs->master.stamp_sent = s->last_stamp = m->stamp;
     s->answered_at = cs->now;
@@ -437,6 +448,7 @@ struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_l
     s->cluster_id = lh_strdup(s->cs->config.cluster_id == NULL ? "" : s->cs->config.cluster_id);
     s->backoff = s->cs->config.reconnect_min;
     s->cs->master.master_term = s->cs->config.master_term;
+    s->cs->master.reign_name = s->cs->config.reign_name;
     s->timer.fire = out_of_time;
     s->disk.failing = s->disk.failed = s->disk.readable = s->cs->config.read_only;
     lh_cs_active_init(s);

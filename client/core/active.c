@@ -104,6 +104,7 @@ static void go_on(struct lh_client *c)
         lh_client_link_close(c, &a->links[place].link);
     while (is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) {
         Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+        request.reign_heard = c->active.finder.reign;
         struct lh_client_link *link = &a->links[place].link;
         lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
             a->finder.config.answer_timeout);

@@ -123,6 +123,8 @@ static void send_attach(struct lh_client_session *s)
     a.session.len = sizeof s->id;
     a.stream = ++s->stream;
     a.opens = !s->greeted;
+    a.reign_seen = s->reign;
+    a.reign_name_seen = s->reign_name;
     if (LH_PLANTED("session-opened-anew-after-expiry") && s->life == LH_CLIENT_SESSION_EXPIRED)
         a.opens = true;
     if (a.opens) {
@@ -273,8 +275,14 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         lh_client_attach_failed(s, LH_ERR_WRONG_IDENTITY, "it is of another cluster");
         return;
     }
+    if (s->reign_name != 0 && m->reign_name_seen != s->reign_name &&
+        !LH_PLANTED("other-history-believed")) {
+        lh_client_attach_failed(s, LH_ERR_WRONG_IDENTITY, "it is of another history");
+        return;
+    }
     heard(s, false);
     s->reign = m->reign;
+    s->reign_name = m->reign_name;
     s->greeted = true;
     s->term = lh_milliseconds(m->term_ms);
     s->beat_every = beat_every(m);

@@ -88,6 +88,7 @@ struct lh_client_session {
     uint64_t stream;               /* counts them (PS-2) */
     bool greeted;                  /* by any master: the session is on record */
     uint64_t reign;                /* the highest that greeted it */
+    uint64_t reign_name;           /* of that reign (SES-9); 0: not known */
     char *cluster_id;              /* of the first greeting; NULL: none */
     unsigned failures;             /* of streams in a row */
     int reason;                    /* of the last one ... */

@@ -2,6 +2,7 @@
 #include "master/calls/internal.h"
 
 #include "master/inventory/inventory.h"
+#include "master/tables/behind.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/tables.h"

@@ -10,6 +10,7 @@
 #include "master/grants/grants.h"
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
+#include "master/tables/behind.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"

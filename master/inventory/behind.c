@@ -4,13 +4,13 @@
  * that replicas depend on. Then nothing is deleted at all, until the operator has looked. */
 #include "master/inventory/inventory.h"
 
+#include "master/tables/behind.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 /* Above these a number is not raised to what a server reports: it would run out. */
@@ -19,33 +19,9 @@
 
 _Static_assert(CHUNK_MAX < LH_LEASE_ID_LAST / 3, "above it are many that the store takes");
 
-bool lh_m_deleting(const struct lh_master *m)
-{
-    return m->behind == NULL || LH_PLANTED("garbage-goes-on-after-restore");
-}
-
-void lh_m_set_behind(struct lh_master *m, const char *format, ...)
-{
-    char text[LH_TEXT_BYTES];
-    va_list args;
-
-    if (m->behind != NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    m->behind = lh_strdup(text);
-    lh_m_dirty_master(m);
-    lh_fx_log(m->fx, LH_ERROR,
-        "%s. Nothing is deleted any more, and the trash keeps what it has, until somebody has "
-        "looked and says \"leasehold garbage --resume\"",
-        text);
-}
-
 void lh_m_restored(struct lh_master *m)
 {
     LH_MARK("metadata-restored");
-    m->term += LH_MASTER_RESTORED_LEAP;
     m->next_chunk += LH_MASTER_RESTORED_LEAP;
     m->next_file += LH_MASTER_RESTORED_LEAP;
     m->history.last += LH_MASTER_RESTORED_REVISIONS;

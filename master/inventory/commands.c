@@ -2,6 +2,7 @@
  * deleted (behind.h) removals are *kept*, per server and session. */
 #include "master/inventory/inventory.h"
 
+#include "master/tables/behind.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -2,6 +2,7 @@
  * so, or the server was dropped from the set. When they go, keep/garbage.c decides. */
 #include "master/inventory/inventory.h"
 
+#include "master/tables/behind.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

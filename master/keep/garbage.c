@@ -7,6 +7,7 @@
 #include "master/keep/keep.h"
 
 #include "master/inventory/inventory.h"
+#include "master/tables/behind.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -159,6 +159,8 @@ static bool is_free_for(
     *token = 0;
     if (lh_m_programs_awaited(m) && !LH_PLANTED("lock-granted-before-all-back"))
         return false; /* PS-3 */
+    if (m->locks.cold)
+        return false; /* NL-2a */
     if (!lh_light_held(&m->leases, lh_m_lock_key(n), &info))
         return true;
     g = n->more->locking;
@@ -266,7 +268,8 @@ static void refuse_held(struct lh_master *m, struct lh_m_program *p, const Lease
     refused.name = a->name;
     refused.error = lh_m_wire_error(LH_ERR_LEASE_HELD);
     refused.text = lh_m_programs_awaited(m) ? "sessions of before this master's start are awaited"
-                                            : "somebody else has the lock, or waits for it";
+                   : m->locks.cold ? "this master has just started, and waits for chunkservers"
+                                   : "somebody else has the lock, or waits for it";
     refused.left_ms = lh_m_lock_left_ms(m, n);
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED;
     answer.refused = &refused;
@@ -384,8 +387,8 @@ void lh_m_locks_step(struct lh_master *m)
     struct lh_m_locking *g;
     size_t work = (size_t)m->config.step_work + 1; /* of the first name one request at least */
 
-    if (m->stopping || lh_m_programs_awaited(m))
-        return; /* PS-3; all of it is looked at then */
+    if (m->stopping || lh_m_programs_awaited(m) || m->locks.cold)
+        return; /* PS-3, NL-2a; all of it is looked at then */
     while ((g = TAILQ_FIRST(&m->locks.work)) != NULL && work > 0) {
         struct lh_m_name *n = g->name;
         m->locks.in_hand = n;
@@ -451,7 +454,7 @@ void lh_m_locks_start(struct lh_master *m)
     if (m->term > UINT64_MAX >> COUNTER_BITS)
         lh_fx_log(m->fx, LH_ERROR,
             "no locks are granted: tokens have room for %" PRIu64
-            " reigns, and this is reign %" PRIu64 "; each start with --restored takes 2^20 of them",
+            " reigns, and this is reign %" PRIu64,
             UINT64_MAX >> COUNTER_BITS, m->term);
 }
 

@@ -51,6 +51,8 @@ struct lh_instant lh_m_programs_back_by(const struct lh_master *m);
 extern const struct lh_light_owner lh_m_lock_leases;
 void lh_m_locks_init(struct lh_master *m);
 void lh_m_locks_deinit(struct lh_master *m);
+/* The store has a history, and this master has seen nothing of it (NL-2a). */
+void lh_m_cold_start(struct lh_master *m);
 /* The end of a step: whoever can be granted is, as far as `step_work` goes. */
 void lh_m_locks_step(struct lh_master *m);
 /* A reign begins: says so if it has no tokens to give (NL-2). */

@@ -109,6 +109,8 @@ static void greet(struct lh_master *m, struct lh_m_program *p)
     Leasehold__Greeting greeting = LEASEHOLD__GREETING__INIT;
 
     greeting.reign = m->term;
+    greeting.reign_name = lh_m_reign_name(m, m->term);
+    greeting.reign_name_seen = p->reign_name_seen;
     greeting.term_ms = lh_duration_ms(p->term);
     greeting.beat_ns = p->term.ns / 3; /* SES-2 */
     greeting.masters = m->masters;
@@ -138,6 +140,9 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
         return;
     }
     struct lh_m_program *p = lh_m_program_find(m, a->session.data);
+    /* First: also one that is not known has seen what it has seen. */
+    int seen =
+        lh_m_reign_check(m, "a program", a->reign_seen, a->reign_name_seen, 0, text, sizeof text);
     if (p == NULL ? !a->opens : !goes_on(m, p)) {
         lh_m_refuse_unknown(m, l);
         return;
@@ -149,6 +154,10 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
     if (p != NULL && p->identity != NULL &&
         lh_m_access_session(m, l->identity, p->identity, refusal) != LH_OK) {
         refuse(m, l, LH_ERR_PERMISSION, refusal);
+        return;
+    }
+    if (seen != LH_OK) {
+        refuse(m, l, seen, text);
         return;
     }
     if (p == NULL && m->programs.count >= m->config.programs_max) {
@@ -166,6 +175,7 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
         LH_MARK("program-attached-again");
     m->counts.programs_attached++;
     p->stream = a->stream;
+    p->reign_name_seen = a->reign_name_seen;
     if (p->session.link != 0 && !LH_PLANTED("old-showing-believed"))
         lh_fx_close(m->fx, p->session.link, LH_ERR_STALE_REGISTRATION,
             "a later stream of this session has attached");

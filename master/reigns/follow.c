@@ -46,6 +46,10 @@ void lh_r_take_head(
         (said->reign == r->top_reign && said->number > r->top_number)) {
         r->top_reign = said->reign;
         r->top_number = said->number;
+        r->top_name = said->state == LEASEHOLD_STORED__HEAD__STATE__ACTING ||
+                              said->state == LEASEHOLD_STORED__HEAD__STATE__RESIGNED
+                          ? said->start
+                          : 0;
     }
     lh_r_move_notice(r);
 }
@@ -144,10 +148,9 @@ static bool comes_next(const struct lh_r_copy *c, const LeaseholdStored__Head *n
         return next->reign == 1 && next->number == 1;
     if (next->reign == c->said->reign)
         return next->number == c->said->number + 1 && next->start == c->said->start;
-    uint64_t more = next->reign - c->said->reign;
-    /* What came last in a reign may be what was not shown: its successor says which it followed.
-     * One that was started with --restored skips as many reigns as no lost events can be. */
-    return next->number == 1 && (more == 1 || more == 1 + LH_MASTER_RESTORED_LEAP) &&
+    /* What came last in a reign may be what was not shown: its successor says which it followed. It
+     * may be above the next one (SES-9). */
+    return next->number == 1 && next->reign > c->said->reign &&
            (next->follows == c->said->number || LH_PLANTED("end-of-reign-not-noticed"));
 }
 
@@ -221,7 +224,6 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
         return false;
     }
     uint64_t before = c->said != NULL ? c->said->pieces : 0;
-    bool same_reign = c->said != NULL && said->reign == c->said->reign;
     uint64_t named = said->pieces;
     lh_r_mend_forget(r, e);
     if (!take_events(r, e)) {
@@ -231,11 +233,12 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
     lh_r_take_head(r, e->head, said, e->revision);
     e->head = (struct lh_r_bytes){0};
     c->revision = e->revision;
+    c->followed = true;
     if (!lh_r_agrees(r)) /* seen to act, not only to have acted once */
         return false;
     r->claims_lost = r->late_answers = 0;
     r->claim_at = (struct lh_instant){0}; /* the claim was lost over another head */
-    if (named > 0 && before == 0 && same_reign) {
+    if (named > 0 && before == 0) {
         struct lh_change *changes;
         size_t count;
         LH_MARK("pieces-are-followed");

@@ -232,12 +232,14 @@ struct lh_reigns {
     struct lh_instant stop_by;
     uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */
     char *successor;
-    struct lh_instant watch_at;     /* STANDBY: the next watch begins then */
-    struct lh_instant claim_at;     /* STANDBY: not before this, whatever the head says */
-    struct lh_instant asked_at;     /* STANDBY: etcd was asked for the head, before a claim */
-    uint32_t late_answers;          /* to that, since the head was learned of */
-    uint32_t claims_lost;           /* in a row, with the same head in the copy */
-    uint64_t top_reign, top_number; /* the newest head that was ever seen */
+    struct lh_instant watch_at;       /* STANDBY: the next watch begins then */
+    struct lh_instant claim_at;       /* STANDBY: not before this, whatever the head says */
+    struct lh_instant asked_at;       /* STANDBY: etcd was asked for the head, before a claim */
+    uint32_t late_answers;            /* to that, since the head was learned of */
+    uint32_t claims_lost;             /* in a row, with the same head in the copy */
+    uint64_t top_reign, top_number;   /* the newest head that was ever seen */
+    uint64_t top_name;                /* of that reign (SES-9); 0: it is a copy's, which has none */
+    uint64_t known_reign, known_name; /* the same, before the copy that is loaded */
 
     struct lh_master *master;
     struct lh_instant confirmed_until;

@@ -73,6 +73,8 @@ static bool went_back(struct lh_reigns *r, const LeaseholdStored__Head *said)
 {
     uint64_t reign = said == NULL ? 0 : said->reign, number = said == NULL ? 0 : said->number;
 
+    if (reign == r->top_reign && number > 0 && r->top_name != 0 && said->start != r->top_name)
+        return lh_r_other_history(r, reign);
     if (reign > r->top_reign || (reign == r->top_reign && number >= r->top_number))
         return false;
     if (said == NULL) {
@@ -96,6 +98,8 @@ static bool went_back(struct lh_reigns *r, const LeaseholdStored__Head *said)
 static void learned(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
 {
     lh_r_copy_clear(r);
+    r->known_reign = r->top_reign;
+    r->known_name = r->top_name;
     r->copy.revision = reply->header->revision;
     r->copy.learned_at = r->now;
     if (reply->n_kvs > 0) {

@@ -98,6 +98,26 @@ bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size)
     return false;
 }
 
+bool lh_r_other_history(struct lh_reigns *r, uint64_t reign)
+{
+    LH_MARK("store-of-another-history");
+    lh_fx_log(r->fx, LH_ERROR,
+        "etcd was restored from an older copy, and masters went on from there: reign %" PRIu64
+        " was another one when this master saw it. Start one master with --restored, and see \"Two "
+        "histories\" in docs/operations.md",
+        reign);
+    lh_r_stop_with(r, LH_ERR_CORRUPT);
+    return true;
+}
+
+bool lh_r_history_fits(struct lh_reigns *r)
+{
+    uint64_t name = lh_master_reign_name(r->master, r->known_reign);
+
+    return name == 0 || r->known_name == 0 || name == r->known_name ||
+           !lh_r_other_history(r, r->known_reign);
+}
+
 bool lh_r_overlay_fits(struct lh_reigns *r, struct lh_change **changes, size_t *count)
 {
     const LeaseholdStored__Head *head = r->copy.said;

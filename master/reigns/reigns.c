@@ -93,6 +93,8 @@ void lh_r_follows(struct lh_reigns *r)
         lh_r_unfit(r, text);
         return;
     }
+    if (!lh_r_history_fits(r))
+        return;
     lh_r_fit(r);
     if (r->config.task == LH_REIGN_TAKE && !lh_r_move_whole(r))
         return;
@@ -156,7 +158,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
     r->counts.reigns++;
     r->upkeep.count = 0; /* the history may be another one */
     lh_r_enter(r, LH_REIGN_ACTING);
-    lh_master_set_reign(r->master, head->reign);
+    lh_master_set_reign(r->master, head->reign, head->start, r->copy.followed);
     r->list_at = r->now; /* some may have come since it was read */
     if (head->pieces > 0)
         lh_r_large_resume(r, changes, count);
@@ -289,6 +291,8 @@ static void served(struct lh_reigns *r, struct lh_input *in)
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {
         lh_r_answer_masters(r, in->link);
         lh_r_link_over(r, in->link);
+        if (lh_r_is_confirmed(r)) /* else a newer reign may have begun */
+            lh_master_hears(r->master, in->message);
         return;
     }
     lh_r_gate_take(r, in);

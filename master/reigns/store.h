@@ -155,6 +155,7 @@ struct lh_r_copy {
     int64_t head_revision;
     int64_t revision;             /* up to which the copy stands */
     struct lh_instant learned_at; /* a reading after this head was learned of */
+    bool followed;                /* it has seen another master's write come */
     bool disagrees;               /* one of its heads was of a master with other settings */
     struct lh_r_bytes from;       /* LOADING: the key at which the next page begins */
     bool in_map;                  /* ... pieces were read before */
@@ -217,6 +218,10 @@ const char *lh_r_unfit_why(const struct lh_reigns *r); /* of the first member th
 
 /* Whether no term in the store is above the reign of its head, which no master writes. */
 bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size);
+/* SES-9: that reign is not the one that this process has seen. It ends; true. */
+bool lh_r_other_history(struct lh_reigns *r, uint64_t reign);
+/* Whether the table of reigns has what this process has seen (SES-9). False: it ends. */
+bool lh_r_history_fits(struct lh_reigns *r);
 
 /* All pieces are there. False: one is missing. */
 bool lh_r_overlay_begin(struct lh_reigns *r);

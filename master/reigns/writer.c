@@ -23,12 +23,23 @@ static LeaseholdStored__Head own_head(struct lh_reigns *r)
     return head;
 }
 
+/* SES-9: the core has begun a reign above the head's. Nothing that it wants committed since goes
+ * into a transaction whose head does not say so. */
+static bool reign_is_raised(const struct lh_reigns *r)
+{
+    return r->phase == LH_REIGN_ACTING && lh_master_term(r->master) > r->copy.said->reign;
+}
+
 LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
 {
-    LeaseholdStored__Head head = own_head(r);
+    bool raised = reign_is_raised(r);
 
-    head.reign = r->copy.said->reign;
-    head.number = r->copy.said->number + 1;
+    if (raised)
+        r->writer.start = lh_master_reign_name(r->master, lh_master_term(r->master));
+    LeaseholdStored__Head head = own_head(r);
+    head.reign = raised ? lh_master_term(r->master) : r->copy.said->reign;
+    head.number = raised ? 1 : r->copy.said->number + 1;
+    head.follows = raised ? r->copy.said->number : 0;
     head.pieces = r->writer.named ? r->writer.piece_count : 0;
     head.deaths = lh_r_deaths(r);
     if (r->phase == LH_REIGN_COPYING) {
@@ -90,7 +101,7 @@ void lh_r_claim(struct lh_reigns *r)
         return;
     }
     lh_r_enter(r, LH_REIGN_CLAIMING);
-    r->writer.start = lh_prng_next(&r->prng);
+    r->writer.start = lh_prng_next(&r->prng) | 1; /* 0 is no name (SES-9) */
     LeaseholdStored__Head head = own_head(r);
     head.reign = 1;
     head.number = 1;
@@ -100,9 +111,6 @@ void lh_r_claim(struct lh_reigns *r)
         head.pieces = last->pieces;
         head.deaths = last->deaths;
     }
-    /* Reigns may have been that an older copy does not know: chunkservers refuse lower ones. */
-    if (r->config.master.restored)
-        head.reign += LH_MASTER_RESTORED_LEAP;
     /* Pieces of a commit that never counted. */
     if (head.pieces == 0)
         lh_r_txn_delete(&t, lh_r_key(r, LH_R_PIECE), lh_r_key(r, LH_R_END));

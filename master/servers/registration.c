@@ -74,6 +74,19 @@ static bool is_late(const struct lh_m_server *s, const Leasehold__Register *r)
            (r->incarnation == s->incarnation && r->registration <= s->registration);
 }
 
+/* SES-9. */
+static int check_seen(
+    struct lh_master *m, const Leasehold__Register *r, char *text, size_t text_size)
+{
+    char who[LH_NAME_BYTES_MAX + 16];
+    struct lh_m_server *s;
+
+    HASH_FIND_STR(m->servers, r->server_id, s);
+    (void)snprintf(who, sizeof who, "chunkserver %s", r->server_id);
+    return lh_m_reign_check(
+        m, who, r->master_term_seen, r->reign_name_seen, s == NULL ? 0 : s->reign, text, text_size);
+}
+
 /* May this server register? LH_OK, or why not. */
 static int check_register(const struct lh_master *m, const struct lh_m_link *l,
     const Leasehold__Register *r, char *text, size_t text_size)
@@ -95,14 +108,6 @@ static int check_register(const struct lh_master *m, const struct lh_m_link *l,
             "the master's address",
             r->server_id, r->cluster_id, m->cluster_id);
         return LH_ERR_WRONG_IDENTITY;
-    }
-    if (r->master_term_seen > m->term) {
-        snprintf(text, text_size,
-            "chunkserver %s has seen master term %" PRIu64 ", this master's is %" PRIu64
-            ": another master is running, or the metadata store was restored from a backup: then "
-            "start this master with --restored",
-            r->server_id, r->master_term_seen, m->term);
-        return LH_ERR_STALE_MASTER;
     }
     if (m->config.refuse_loopback && lh_address_is_loopback(r->address)) {
         snprintf(text, text_size,
@@ -184,6 +189,8 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     registered.term_ns = m->holder_session_term.ns;
     registered.heartbeat_ns = m->heartbeat.ns;
     registered.cluster_id = m->cluster_id;
+    registered.reign_name = lh_m_reign_name(m, m->term);
+    registered.reign_name_seen = request->reign_name_seen;
     registered.n_continued = count;
     registered.continued = pointers;
     registered.masters = m->masters;
@@ -225,6 +232,11 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
         lh_m_registration_refuse(m, l, request, access, refusal);
         return;
     }
+    int seen = check_seen(m, request, text, sizeof text);
+    if (seen != LH_OK) {
+        lh_m_registration_refuse(m, l, request, seen, text);
+        return;
+    }
     if (error != LH_OK) {
         challenge(m, l, request, error, text);
         return;
@@ -256,6 +268,10 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     s->registration = numbers_count ? request->registration : LH_M_ONLY_CHALLENGED;
     s->challenge.number = s->challenge.link = 0;
     s->process = request->process;
+    /* A new process has read it from its disk. What is only in memory goes with the process. */
+    if (!same_incarnation && request->master_term_seen > s->reign &&
+        request->reign_name_seen == lh_m_reign_name(m, request->master_term_seen))
+        s->reign = request->master_term_seen;
     replace_text(&s->machine_id, request->machine_id);
     bool moved = strcmp(s->address, request->address) != 0;
     replace_text(&s->address, request->address);

@@ -61,6 +61,21 @@ void lh_m_session_answered(const struct lh_master *m, struct lh_m_session *sessi
 /* Of lease/: it has run out. */
 void lh_m_session_expired(void *core, struct lh_lessee *lessee);
 
+/* ---- seen.c: what a client has seen of reigns before (SES-9). */
+
+/* `who`, in words, has seen reign `number` last, by that name; 0: none, or without a name. Of this
+ * store's reigns it is known to have kept `met_in`; 0: none. LH_OK: what it has seen fits. Else
+ * `text` says what to do; KEEP-4 and a higher reign follow.
+ *   WRONG_IDENTITY  of another history
+ *   STALE_MASTER    another master may run in a higher reign
+ *   UNAVAILABLE     it may come again soon, to a higher reign */
+LH_MUST_USE int lh_m_reign_check(struct lh_master *m, const char *who, uint64_t number,
+    uint64_t name, uint64_t met_in, char *text, size_t text_size);
+
+/* What whoever asks for the active master has seen is looked at in this step. Without a name only a
+ * master that knows its store to be an older copy takes it for more than a mistake. */
+void lh_m_reign_hears(struct lh_master *m, const Leasehold__MastersRequest *request);
+
 /* ---- Who can be reached. */
 
 /* Its number on the wire. */

@@ -5,6 +5,7 @@
 
 void lh_m_capabilities_start(struct lh_master *m)
 {
+    lh_capability_issuer_deinit(&m->issuer);
     /* A server whose session lives has been answered within a session term, or hears of the key
      * when it is. */
     lh_capability_issuer_init(&m->issuer, m->config.capability_secret, m->term,

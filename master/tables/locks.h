@@ -14,6 +14,8 @@ struct lh_m_locks {
     uint64_t tokens, queued;             /* given out in this reign, of each (NL-1, NL-2) */
     TAILQ_HEAD(, lh_m_locking) work;     /* somebody may be granted, or is to be asked */
     struct lh_timer work_timer;          /* the rest of `work` */
+    bool cold;                           /* no token is given yet (NL-2a) ... */
+    struct lh_timer cold_timer;          /* ... and when it is looked whether one may be */
     const struct lh_m_name *in_hand;     /* it is not freed now */
     size_t held, waiting;                /* locks, and requests that wait */
     uint64_t unnoted;                    /* requests that are not among the events (events.h) */

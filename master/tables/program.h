@@ -24,6 +24,7 @@ struct lh_m_program {
     bool back;                   /* this master knows what is held in it (PS-2) */
     bool over;                   /* closed, or run out: its record is gone, or goes */
     bool closed;                 /* by the program */
+    uint64_t reign_name_seen;    /* as it attached (SES-9); 0: none */
     bool dirty;
     uint32_t pair;
     uint64_t ticket;

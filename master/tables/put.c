@@ -6,6 +6,7 @@
  *   'f' file                  a File
  *   'h' revision              a ValueChange: one of the last ones (VAL-6)
  *   'k' file index            a Chunk
+ *   'n' number                a Reign (SES-9)
  *   'p' session id            a Program (PS-1)
  *   'q' prefix                a Policy
  *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
@@ -100,6 +101,16 @@ void lh_m_put_master(struct lh_master *m)
     put_message(m, NULL, (const uint8_t *)"M", 1, &record.base);
 }
 
+void lh_m_put_reign(struct lh_master *m, struct lh_m_reign *reign)
+{
+    LeaseholdStored__Reign record = LEASEHOLD_STORED__REIGN__INIT;
+    uint8_t key[LH_M_KEY_SPACE];
+
+    record.name = reign->name;
+    record.restored = reign->restored;
+    put_message(m, &reign->pair, key, lh_m_number_key(key, 'n', reign->number), &record.base);
+}
+
 void lh_m_put_server(struct lh_master *m, struct lh_m_server *s)
 {
     LeaseholdStored__Server record = LEASEHOLD_STORED__SERVER__INIT;
@@ -110,6 +121,7 @@ void lh_m_put_server(struct lh_master *m, struct lh_m_server *s)
     record.registration = s->registration;
     record.process = s->process;
     record.reached = s->reached;
+    record.reign = s->reign;
     record.machine_id = s->machine_id;
     record.address = s->address;
     record.failure_domain = s->failure_domain;

@@ -13,6 +13,7 @@ size_t lh_m_program_key(uint8_t *key, const struct lh_m_program *p);
 
 /* With number and sum of all other pairs, as they are now: the last one of a commit. */
 void lh_m_put_master(struct lh_master *m);
+void lh_m_put_reign(struct lh_master *m, struct lh_m_reign *reign);
 void lh_m_put_server(struct lh_master *m, struct lh_m_server *s);
 void lh_m_put_chunk(struct lh_master *m, const struct lh_m_chunk *c);
 void lh_m_put_call(struct lh_master *m, struct lh_m_call *call);

@@ -57,6 +57,7 @@ struct lh_m_server {
     uint64_t incarnation, registration;
     uint64_t process;             /* a number that this process drew; 0: it gave none (SES-5a) */
     uint64_t reached;             /* the process that was heard at `address`; 0: none (SES-8) */
+    uint64_t reign;               /* of this store's, the highest that it has on its disk (SES-9) */
     Leasehold__ServerAdmin admin; /* what the operator wants of it */
 
     uint32_t number; /* in `m->server_list`, for as long as this master runs */

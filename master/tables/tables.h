@@ -33,6 +33,7 @@
 #include "master/tables/preallocated.h"
 #include "master/tables/program.h"
 #include "master/tables/refused.h"
+#include "master/tables/reign.h"
 #include "master/tables/server.h"
 
 struct lh_master {
@@ -50,6 +51,7 @@ struct lh_master {
     uint64_t next_file, next_chunk;
     char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
     bool dirty;
+    struct lh_m_reigns reigns;
 
     struct lh_m_pairs pairs;    /* of this core's store, by what it has loaded and put */
     struct lh_m_pairs recorded; /* before the start: as the master's record has it */

@@ -42,6 +42,8 @@ void lh_m_write_all(struct lh_master *m)
     lh_fx_persist(m->fx, 0);
     if (m->cluster_id != NULL)
         lh_m_put_master(m);
+    for (size_t i = 0; i < m->reigns.count; i++)
+        lh_m_put_reign(m, &m->reigns.items[i]);
     RB_FOREACH(call, lh_m_call_tree, &m->calls.tree) {
         lh_m_put_call(m, call);
     }
@@ -76,6 +78,7 @@ static bool put_numbered(struct lh_master *m, const struct lh_m_again *a)
     const struct lh_m_tombstone *t = lh_m_tombstone_find(m, first);
     struct lh_m_value_change *change = lh_idmap_find(&m->history.changes, first);
     struct lh_m_call *call = lh_m_call_find(m, first, second);
+    struct lh_m_reign *reign = lh_m_reign_find(m, first);
     uint32_t *word = lh_m_tombstone_word(m, first);
 
     if (a->key[0] == 'f' && f != NULL)
@@ -88,6 +91,8 @@ static bool put_numbered(struct lh_master *m, const struct lh_m_again *a)
         lh_m_put_change(m, change);
     else if (a->key[0] == 'c' && call != NULL)
         lh_m_put_call(m, call);
+    else if (a->key[0] == 'n' && reign != NULL)
+        lh_m_put_reign(m, reign);
     else
         return false;
     return true;
@@ -114,7 +119,8 @@ static bool put_named(struct lh_master *m, char letter, const char *text)
 static void write_again(struct lh_master *m, const struct lh_m_again *a)
 {
     char letter = a->key_size == 0 ? 0 : (char)a->key[0], text[LH_M_NAME_BYTES_MAX + 1] = "";
-    bool numbered = ((letter == 'f' || letter == 'h' || letter == 'r') && a->key_size == 9) ||
+    bool numbered = ((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') &&
+                        a->key_size == 9) ||
                     ((letter == 'k' || letter == 'c') && a->key_size == 17);
     struct lh_m_program *p = letter == 'p' && a->key_size == 1 + LH_M_SESSION_ID_BYTES
                                  ? lh_m_program_find(m, a->key + 1)
@@ -252,6 +258,19 @@ static void flush_calls(struct lh_master *m)
     }
 }
 
+static void flush_reigns(struct lh_master *m)
+{
+    struct lh_m_reigns *r = &m->reigns;
+    uint8_t key[LH_M_KEY_SPACE];
+
+    if (r->dirty)
+        lh_m_put_reign(m, &r->items[r->count - 1]);
+    r->dirty = false;
+    if (r->forgotten != 0)
+        lh_fx_delete(m->fx, key, lh_m_number_key(key, 'n', r->forgotten));
+    r->forgotten = 0;
+}
+
 void lh_m_flush(struct lh_master *m)
 {
     if (!m->dirty && TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped) &&
@@ -262,6 +281,7 @@ void lh_m_flush(struct lh_master *m)
         return;
 
     struct lh_m_commit *commit = begin(m);
+    flush_reigns(m);
     flush_calls(m);
     flush_programs(m, commit);
     flush_policies(m);

@@ -90,6 +90,7 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
     self->running = c->config.master;
+    self->running.seed = lh_mix64(c->config.master.seed ^ lh_sim_incarnation(node));
     lh_sim_give_capabilities(c, node, &self->running);
     struct lh_master *m = lh_master_create(&self->running);
     for (size_t i = 0; i < lh_sim_store_count(node); i++) {
@@ -154,7 +155,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     const struct lh_sim_pair *term =
         lh_sim_store_get(node, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY));
     const struct lh_sim_pair *scrub = lh_sim_store_get(node, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY));
-    char cluster_id[256] = "", digits[32] = "", scrub_position[LH_SCRUB_TEXT_MAX + 1] = "";
+    char cluster_id[256] = "", digits[48] = "", scrub_position[LH_SCRUB_TEXT_MAX + 1] = "";
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
@@ -172,7 +173,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     }
     config.scrub_position = scrub_position;
     config.capabilities = s->cluster->config.capabilities;
-    config.master_term = strtoull(digits, NULL, 10);
+    lh_cs_term_read(digits, &config.master_term, &config.reign_name);
     config.server_id = s->name;
     config.address = s->name;
     config.failure_domain = s->name;

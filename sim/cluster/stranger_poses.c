@@ -39,6 +39,8 @@ static void answer_registration(
     registered.session = SESSION;
     registered.master_term = REIGN;
     registered.stamp = r->stamp;
+    registered.reign_name = 1;
+    registered.reign_name_seen = r->reign_name_seen; /* it hears what would be believed */
     registered.term_ns = lh_seconds(10).ns;
     registered.heartbeat_ns = lh_seconds(3).ns;
     registered.cluster_id = r->cluster_id;

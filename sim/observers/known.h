@@ -67,7 +67,7 @@ struct replica {
     /* Bytes changed by themselves, or an operation of the disk failed: what is there now is not the
      * server's fault, only what it makes of it. */
     bool damaged;
-    uint64_t damaged_at; /* true ns, the last time */
+    uint64_t damaged_at;               /* true ns, the last time */
     bool header_damaged, anew_damaged; /* its header was; its new file was, which stands beside */
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
@@ -270,7 +270,6 @@ struct lh_sim_observers {
     uint64_t mixed_at;    /* true ns of the master's last step with many inputs (HA-2) ... */
     uint64_t mixed_since; /* ... and when the first of them came, as of which it was taken */
     uint64_t ticket;      /* of several masters: the last commit of the reign that was seen */
-
     struct lease_model *model;
     struct history *history;
     struct lease_watch *inv1;
@@ -281,6 +280,7 @@ struct lh_sim_observers {
     struct decided *decided; /* access.c */
     struct own_logs *own_logs;
     struct heads *heads;
+    struct tokens *tokens;
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
     bool resumed;     /* and the operator has looked */

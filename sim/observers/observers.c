@@ -6,6 +6,7 @@
 #include "sim/observers/leases.h"
 #include "sim/observers/own_log.h"
 #include "sim/observers/reign.h"
+#include "sim/observers/tokens.h"
 
 #include "sim/cluster/internal.h"
 #include "sim/cluster/stranger.h"
@@ -163,6 +164,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
         lh_ob_leads_takes(o, s);
     }
     struct actor *a = lh_ob_actor(o, s->node);
+    lh_ob_tokens_takes(o, a, s);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
     if (!is_strange(s) && a->part != PART_OTHER && lh_ob_reign_takes(o, a, s))
@@ -186,8 +188,10 @@ static void does(void *arg, const struct lh_sim_sight *s)
     struct actor *a = lh_ob_actor(o, s->node);
     if (a->part == PART_OTHER)
         return;
-    if (a->part == PART_MASTER)
+    if (a->part == PART_MASTER) {
         lh_ob_reign_does(o, a, s);
+        lh_ob_tokens_does(o, a, s);
+    }
     if (a->part == PART_MASTER && !lh_ob_reign_acts(o, a)) {
         /* What it decided while it was confirmed may leave late. */
         if (!failed(o)) {
@@ -333,6 +337,7 @@ struct lh_sim_observers *lh_sim_observers_create(
     lh_ob_health_init(o);
     lh_ob_own_log_init(o);
     lh_ob_heads_init(o);
+    lh_ob_tokens_init(o);
     lh_sim_watch(o->sim, &(struct lh_sim_watcher){.arg = o,
                              .takes = takes,
                              .does = does,
@@ -359,6 +364,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
     lh_ob_pieces_deinit(o);
     lh_ob_own_log_deinit(o);
     lh_ob_heads_deinit(o);
+    lh_ob_tokens_deinit(o);
     free(o->servers);
     free(o);
 }

@@ -49,6 +49,10 @@ const struct lh_sim_bug lh_sim_lease_bugs[] = {
         "shared requests pass an exclusive one that came before them", "INV-18"},
     {"token-counter-restarted", "NL-2",
         "a new reign counts its tokens from one, without its number in them", "INV-14"},
+    {"token-at-a-cold-start", "NL-2a",
+        "a master that knows nothing of its store's history gives a token before any server has "
+        "shown that the store is no older copy",
+        "story"},
     {"cancel-frees-at-once", "NL-4",
         "who cancels a lock frees its name, and the holder is still writing", "INV-13"},
     {"cut-lease-renewed", "NL-4",

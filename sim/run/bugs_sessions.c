@@ -41,5 +41,17 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
         "INV-8"},
+    {"other-history-believed", "SES-9",
+        "a reign is known by its number alone; behind an older copy of the store the same number "
+        "comes again",
+        "story"},
+    {"reign-not-raised", "SES-9",
+        "behind an older copy of the store a reign goes on below one that servers have seen, and "
+        "gives its tokens again",
+        "story"},
+    {"restored-accepts-for-ever", "SES-9",
+        "a master of a store that was restored once takes in whoever comes from another history, "
+        "years later",
+        "story"},
     {0},
 };

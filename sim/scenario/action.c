@@ -401,7 +401,7 @@ static const struct {
     {LH_SIM_ACT_LOSE_DISK, "lose disk of <who> [for <hold>]"},
     {LH_SIM_ACT_SCRAP, "scrap <who>"},
     {LH_SIM_ACT_BACK_UP, "back up store of <who>"},
-    {LH_SIM_ACT_RESTORE_STORE, "restore store of <who>"},
+    {LH_SIM_ACT_RESTORE_STORE, "restore store of <who> [silently <now>]"},
     {LH_SIM_ACT_ETCD_QUORUM, "etcd loses its quorum [for <hold>]"},
     {LH_SIM_ACT_ETCD_AGREES, "etcd has its quorum again"},
     {LH_SIM_ACT_ETCD_ELECTS, "etcd elects a leader and loses <count> per million [for <hold>]"},

@@ -515,14 +515,14 @@ static bool flip_at_member(
 
 /* ---- One node ---- */
 
-/* The operator says that the store is an older one (`--restored`). */
-static bool restore_store(struct lh_sim_actor *actor, struct lh_sim_node *node)
+/* `silently`: nobody says that the store is an older one (`--restored`). */
+static bool restore_store(struct lh_sim_actor *actor, struct lh_sim_node *node, bool silently)
 {
     if (lh_sim_shared_etcd(actor->cluster) != NULL)
         return false; /* masters have none of their own */
     lh_sim_crash(node);
     bool done = lh_sim_store_restore(node);
-    if (done && node == lh_sim_master(actor->cluster))
+    if (done && node == lh_sim_master(actor->cluster) && !silently)
         lh_sim_master_restored(actor->cluster);
     lh_sim_start(node);
     return done;
@@ -585,7 +585,7 @@ static bool act_on_process(
         lh_sim_store_copy(node);
         return true;
     case LH_SIM_ACT_RESTORE_STORE:
-        return restore_store(actor, node);
+        return restore_store(actor, node, a->now);
     case LH_SIM_ACT_STOP:
         if (!up || paused) /* a process that stands still hears of nothing */
             return false;

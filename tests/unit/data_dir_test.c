@@ -234,12 +234,21 @@ static void the_highest_masters_term_is_remembered(void **state)
     (void)state;
     struct lh_data_dir *dir = open_ok("cs1");
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 0);
-    assert_int_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
-    assert_int_equal(lh_data_dir_note_master_term(dir, 3, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, 0, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 3, 0, why, sizeof why), LH_OK);
     lh_data_dir_close(dir);
 
     dir = open_ok("cs1");
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    assert_true(lh_data_dir_identity(dir)->reign_name == 0);
+
+    /* The name is learnt later, or the reign is another one of a restored store (SES-9). */
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, UINT64_MAX, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 3, 4711, why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+    dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    assert_true(lh_data_dir_identity(dir)->reign_name == UINT64_MAX);
     lh_data_dir_close(dir);
 }
 
@@ -379,7 +388,7 @@ static void a_directory_that_cannot_be_written_is_opened_as_it_is(void **state)
     refused("cs1", LH_ERR_IN_USE, path);
 
     /* What it learns counts, and is written when that is possible. */
-    assert_int_not_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
+    assert_int_not_equal(lh_data_dir_note_master_term(dir, 7, 0, why, sizeof why), LH_OK);
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
     refuse_writes(false);
     assert_int_equal(lh_data_dir_note_scrub(dir, "48 301020", why, sizeof why), LH_OK);
@@ -463,7 +472,8 @@ static void a_full_disk_is_opened_and_written_to(void **state)
             fail_msg("start %d: %s", (int)start, why);
         assert_int_equal(lh_data_dir_identity(dir)->incarnation, start);
         assert_int_equal(lh_data_dir_join(dir, "a-cluster", why, sizeof why), LH_OK);
-        assert_int_equal(lh_data_dir_note_master_term(dir, start * 1000, why, sizeof why), LH_OK);
+        assert_int_equal(
+            lh_data_dir_note_master_term(dir, start * 1000, 0, why, sizeof why), LH_OK);
         assert_int_equal(lh_data_dir_note_scrub(dir, "123 456", why, sizeof why), LH_OK);
         lh_data_dir_close(dir);
     }
@@ -489,8 +499,8 @@ static void a_shortage_of_descriptors_keeps_nothing_from_being_written(void **st
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     while ((fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
         count++;
-    assert_int_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
-    assert_int_equal(lh_data_dir_note_master_term(dir, 8, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, 0, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 8, 0, why, sizeof why), LH_OK);
     while (count > 0)
         (void)close(fds[--count]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -1234,7 +1234,7 @@ static void life_crashed(void)
     life_follow();
     if (lh_prng_below(&order, 2) == 0) {
         life_world.config.reign = reign += 1000;
-        lh_master_set_reign(follower.m, life_world.config.reign);
+        lh_master_set_reign(follower.m, life_world.config.reign, 0, true);
     }
     seen.took_over++;
     life_world.successor = follower.m;

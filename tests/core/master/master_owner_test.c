@@ -36,6 +36,8 @@ static void given_a_file(void)
 {
     Leasehold__CreateRequest r = LEASEHOLD__CREATE_REQUEST__INIT;
 
+    for (size_t i = 0; i < 3; i++) /* of a cluster that begins */
+        servers[i].term_seen = servers[i].name_seen = 0;
     servers_come();
     r.path = "/f";
     const Leasehold__CreateReply *reply = world_reply(&w, world_call(&w, LH_METHOD_CREATE, &r));

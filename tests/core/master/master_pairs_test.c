@@ -136,7 +136,7 @@ static void a_store_of_an_earlier_release(void **state)
     crash(); /* the first commit counts all, and is no larger than any */
     LeaseholdStored__Master *own = record();
     assert_int_equal(own->format, LH_MASTER_FORMAT);
-    assert_int_equal(own->pairs, pairs);
+    assert_int_equal(own->pairs, pairs + 1); /* the new reign, too */
     assert_in_range(own->bare, 1, pairs);
     leasehold_stored__master__free_unpacked(own, NULL);
     assert_int_equal(loads(), LH_OK);

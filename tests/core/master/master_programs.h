@@ -17,7 +17,8 @@ static struct world w;
 struct prog {
     uint8_t id[16];
     uint64_t link, stream, term_ms, request;
-    bool lookups; /* it may look up files */
+    bool lookups;                   /* it may look up files */
+    uint64_t reign_seen, name_seen; /* of its last greeting (SES-9) */
 };
 
 static struct prog one, two, three;
@@ -139,12 +140,18 @@ static inline const Leasehold__Greeting *attach(struct prog *p, bool opens)
     a.process = "4711 backup";
     a.label = "backup";
     a.lookups = p->lookups;
+    a.reign_seen = p->reign_seen;
+    a.reign_name_seen = p->name_seen;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
     request.attach = &a;
     prog_send(p, &request);
     const Leasehold__LeaseSessionReply *reply =
         prog_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING);
-    return reply == NULL ? NULL : reply->greeting;
+    if (reply == NULL)
+        return NULL;
+    p->reign_seen = reply->greeting->reign;
+    p->name_seen = reply->greeting->reign_name;
+    return reply->greeting;
 }
 
 static inline void shows_lock(const char *name, uint64_t token, bool shared)

@@ -422,6 +422,7 @@ void world_open(struct world *w)
     memset(w, 0, sizeof *w);
     w->config = lh_master_config_default();
     w->config.seed = 7;
+    w->config.reign_followed = true; /* a start that grants nothing is a story of its own (NL-2a) */
     w->config.chunk_size = 1u << 20;
     assert_int_equal(lh_master_config_check(&w->config, text, sizeof text), LH_OK);
     w->now = (struct lh_instant){1000000000};
@@ -649,6 +650,8 @@ bool server_register_with(struct world *w, struct server *s,
     r.challenge = s->challenge;
     r.read_only = s->read_only;
     r.identifies = s->identifies;
+    r.master_term_seen = s->term_seen;
+    r.reign_name_seen = s->name_seen;
     r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
     r.address = address;
     r.capacity_bytes = 1u << 30;
@@ -678,6 +681,9 @@ bool server_register_with(struct world *w, struct server *s,
     if (reply == NULL || reply->registered->error != LEASEHOLD__ERROR_CODE__OK)
         return false;
     s->session = reply->registered->session;
+    assert_true(s->name_seen == reply->registered->reign_name_seen);
+    s->term_seen = reply->registered->master_term;
+    s->name_seen = reply->registered->reign_name;
     s->last_stamp = reply->registered->stamp;
     told_keys(w, s, reply->registered->n_keys, reply->registered->keys);
     if (s->led != NULL && reply->registered->lead_key.len == LH_CAPABILITY_SECRET_BYTES)

@@ -421,31 +421,194 @@ static void an_answer_that_comes_behind_the_next_reign_begins_none(void **state)
     world_end(&w);
 }
 
-static void restored(struct lh_reign_config *config)
+/* A chunkserver that has seen that reign, by a name that nobody here knows. */
+static void registers(struct world *w, uint64_t seen)
 {
-    config->master.restored = true;
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register r = LEASEHOLD__REGISTER__INIT;
+
+    r.server_id = "cs1";
+    r.address = "cs1:1";
+    r.incarnation = r.registration = 1;
+    r.master_term_seen = seen;
+    r.reign_name_seen = 4711;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    request.register_ = &r;
+    world_says(w, world_opens(w, LH_METHOD_SESSION), LH_METHOD_SESSION, &request.base);
 }
 
-/* Reigns that the older copy does not know have been; chunkservers refuse lower ones. */
-static void a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen(void **state)
+static LeaseholdStored__Head *head_put(struct world *w)
+{
+    ProtobufCBinaryData bytes = world_put(world_link(w, LH_METHOD_ETCD_TXN, 0), "head");
+    LeaseholdStored__Head *said = world_unpack_head(bytes);
+
+    assert_non_null(said);
+    return said;
+}
+
+/* SES-9: the head says so with the first commit of the higher reign, or before. */
+static void a_reign_above_one_that_was_seen_is_the_head_s(void **state)
+{
+    struct world w;
+    static const char key[] = "map/n\0\0\0\0\0\0\0\x15"; /* 21 */
+
+    (void)state;
+    /* given: a master that acts, and a head alone that is on its way */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0)); /* its first commit */
+    world_run(&w, 600);
+    LeaseholdStored__Head *before = head_put(&w);
+    /* when */
+    registers(&w, 20);
+    /* then: what is on its way stays what it is */
+    LeaseholdStored__Head *said = head_put(&w);
+    assert_int_equal(said->reign, 1);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    said = head_put(&w);
+    assert_int_equal(said->reign, 21);
+    assert_int_equal(said->number, 1);
+    assert_int_equal(said->follows, before->number);
+    assert_true(said->start != before->start);
+    /* The table has it, by the same name. */
+    const Etcdserverpb__TxnRequest *txn =
+        (const void *)world_link(&w, LH_METHOD_ETCD_TXN, 0)->request;
+    const Etcdserverpb__PutRequest *put = NULL;
+    for (size_t i = 0; i < txn->n_success; i++)
+        if (txn->success[i]->request_put != NULL &&
+            txn->success[i]->request_put->key.len == strlen(PREFIX) + sizeof key - 1 &&
+            memcmp(txn->success[i]->request_put->key.data + strlen(PREFIX), key, sizeof key - 1) ==
+                0)
+            put = txn->success[i]->request_put;
+    assert_non_null(put);
+    LeaseholdStored__Reign *reign =
+        leasehold_stored__reign__unpack(NULL, put->value.len, put->value.data);
+    assert_true(reign->name == said->start);
+    leasehold_stored__reign__free_unpacked(reign, NULL);
+    /* when: it is applied, and the next one follows */
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    world_run(&w, 600);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    said = head_put(&w);
+    /* then */
+    assert_int_equal(said->reign, 21);
+    assert_int_equal(said->number, 2);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    leasehold_stored__head__free_unpacked(before, NULL);
+    world_end(&w);
+}
+
+/* ---- A store that was restored while this master ran. */
+
+static ProtobufCBinaryData packed(const ProtobufCMessage *m)
+{
+    static uint8_t bytes[2][128];
+    static unsigned next;
+    uint8_t *to = bytes[next++ % 2];
+
+    return (ProtobufCBinaryData){protobuf_c_message_pack(m, to), to};
+}
+
+/* Loads again: the head, and a map in which reign 7 has that name. */
+static void loads_again(struct world *w, ProtobufCBinaryData head, uint64_t name)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+    LeaseholdStored__Reign reign = LEASEHOLD_STORED__REIGN__INIT;
+
+    record.format = LH_MASTER_FORMAT_BARE;
+    record.cluster_id = (char *)(uintptr_t) "c";
+    record.next_file = record.next_chunk = 1;
+    record.master_term = 7;
+    reign.name = name;
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"head", head, w->revision}}, 1);
+    if (w->stopped)
+        return;
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    Etcdserverpb__RangeResponse reply = ETCDSERVERPB__RANGE_RESPONSE__INIT;
+    Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
+    Etcdserverpb__KeyValue kvs[2], *pointers[2] = {&kvs[0], &kvs[1]};
+    static uint8_t key[] = PREFIX "map/n\0\0\0\0\0\0\0\7";
+    for (int i = 0; i < 2; i++)
+        etcdserverpb__key_value__init(&kvs[i]);
+    kvs[0].key = (ProtobufCBinaryData){strlen(PREFIX "map/M"), (uint8_t *)PREFIX "map/M"};
+    kvs[0].value = packed(&record.base);
+    kvs[1].key = (ProtobufCBinaryData){sizeof key - 1, key};
+    kvs[1].value = packed(&reign.base);
+    header.revision = w->revision;
+    reply.header = &header;
+    reply.n_kvs = 2;
+    reply.kvs = pointers;
+    world_answer(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), &reply.base);
+}
+
+/* The head that it finds is above all that it has seen: others went on from an older copy. */
+static void a_store_that_went_on_from_an_older_copy_is_not_followed(void **state)
+{
+    static const struct {
+        uint64_t reign, start, name;
+        bool ends;
+    } cases[] = {
+        {7, 2, 2, true},  /* its own number was given again */
+        {9, 3, 2, true},  /* and others followed */
+        {9, 3, 1, false}, /* the same history */
+        {7, 1, 1, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world w;
+        ProtobufCBinaryData head = world_head(7, 100, 1, 0),
+                            later = world_head(7, 102, 1, 0),
+                            next = world_head(cases[i].reign, 200, cases[i].start, 0);
+        /* given */
+        world_begin(&w, NULL);
+        world_loads(&w, head);
+        world_run(&w, 1);
+        /* when: a head that is not shown makes it load again */
+        world_events(&w, (struct world_pair[]){{"head", later, w.revision + 1}}, 1);
+        world_run(&w, 200);
+        loads_again(&w, next, cases[i].name);
+        /* then */
+        assert_int_equal(w.stopped, cases[i].ends);
+        if (cases[i].ends)
+            assert_non_null(strstr(w.said, "--restored"));
+        else
+            assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+        free(head.data);
+        free(later.data);
+        free(next.data);
+        world_end(&w);
+    }
+}
+
+/* HA-8: it may be any higher one, if it says which write it followed. */
+static void a_standby_follows_a_reign_far_above(void **state)
 {
     struct world w;
     ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+    LeaseholdStored__Head *next = world_unpack_head(head);
 
     (void)state;
-    /* given */
-    world_begin(&w, restored);
-    world_loads(&w, head);
-    /* when */
-    world_hears_nothing(&w, 2100, head, w.revision);
-    ProtobufCBinaryData ours = world_put(world_link(&w, LH_METHOD_ETCD_TXN, 0), "head");
-    LeaseholdStored__Head *said = world_unpack_head(ours);
-    /* then */
-    assert_non_null(said);
-    assert_true(said->reign > 7 + 1000000);
-    leasehold_stored__head__free_unpacked(said, NULL);
+    for (int gap = 0; gap < 2; gap++) {
+        /* given */
+        world_begin(&w, NULL);
+        world_loads(&w, head);
+        world_run(&w, 1);
+        /* when */
+        next->reign = 4711;
+        next->number = 1;
+        next->follows = 100 + (uint64_t)gap;
+        ProtobufCBinaryData bytes = world_pack_head(next);
+        world_events(&w, (struct world_pair[]){{"head", bytes, 11}}, 1);
+        /* then */
+        assert_int_equal(world_phase(&w), gap ? LH_REIGN_LEARNING : LH_REIGN_STANDBY);
+        free(bytes.data);
+        world_end(&w);
+    }
+    leasehold_stored__head__free_unpacked(next, NULL);
     free(head.data);
-    world_end(&w);
 }
 
 /* ---- Calls of etcd. */
@@ -837,7 +1000,9 @@ int main(void)
         cmocka_unit_test(an_etcd_of_another_major_version_is_refused),
         cmocka_unit_test(a_successor_that_the_list_lacks_goes_first),
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
-        cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
+        cmocka_unit_test(a_reign_above_one_that_was_seen_is_the_head_s),
+        cmocka_unit_test(a_standby_follows_a_reign_far_above),
+        cmocka_unit_test(a_store_that_went_on_from_an_older_copy_is_not_followed),
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
         cmocka_unit_test(a_transaction_without_an_answer_is_sent_again_and_again),
         cmocka_unit_test(the_first_copy_of_a_transaction_is_answered_however_late),
