@@ -359,6 +359,7 @@ static void go_on(struct lh_reigns *r)
     case LH_REIGN_ACTING:
         lh_r_gate_open(r);
         lh_r_writer_go(r);
+        lh_r_gate_ask(r);
         break;
     case LH_REIGN_COPYING:
         lh_r_move_go(r);

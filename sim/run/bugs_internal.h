@@ -3,7 +3,7 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS    135u
+#define LH_SIM_CORE_BUGS    136u
 #define LH_SIM_SESSION_BUGS 10u
 #define LH_SIM_DISK_BUGS    7u
 #define LH_SIM_LEASE_BUGS   46u
