@@ -194,7 +194,13 @@ static void settle(struct lh_finder *f, struct lh_instant now)
     for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
         pause = lh_duration_add(pause, pause);
     f->not_before = lh_instant_add(now, lh_duration_min(pause, f->config.pause_max));
-    if (!f->found && f->state == LH_FINDER_LOST && lh_finder_alone(f)) {
+    if (!f->found && f->state == LH_FINDER_LOST && f->unconfirmed < LH_MASTERS_MAX) {
+        f->choice = f->unconfirmed;
+        f->choice_reign = f->reign;
+        f->choices++;
+        f->state = LH_FINDER_UNPROVEN;
+        f->wanted = false;
+    } else if (!f->found && f->state == LH_FINDER_LOST && lh_finder_alone(f)) {
         /* It knows nobody else, and there is nobody else to be asked: it is tried again. */
         f->state = LH_FINDER_UNPROVEN;
         f->choices++;
@@ -236,6 +242,7 @@ bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place)
             return false;
         f->asking = true;
         f->found = f->answered = false;
+        f->unconfirmed = LH_MASTERS_MAX;
         f->patient = lh_instant_add(now, f->config.round_patience);
         f->rounds++;
     }
@@ -298,6 +305,8 @@ void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place
         learn_from(f, place, m);
         if (m->acting)
             acting(f, place, m->reign);
+        else if (strcmp(m->state, "UNCONFIRMED") == 0)
+            f->unconfirmed = place;
         else if (f->choice_reign < f->reign && f->state == LH_FINDER_PROVEN)
             lh_finder_doubt(f); /* a newer reign has begun, and somebody else acts in it */
     }

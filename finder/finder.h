@@ -10,6 +10,9 @@
  * A round is over when all have answered, or when some have and the others take longer than
  * `round_patience`: those may hang, and who stands by now may act soon. Their answers still count.
  *
+ * If nobody acts, a master that has the newest reign and does not know whether that goes on is the
+ * choice: it answers reads (HA-2a), and others wait there.
+ *
  * With a single known address nothing is asked unless that master itself says that another one is
  * active: whoever failed there tries again there.
  *
@@ -72,6 +75,7 @@ struct lh_finder {
     bool answered;                /* somebody has, since it began */
     struct lh_instant patient;    /* until then, if somebody has */
     bool found;                   /* it has a result */
+    size_t unconfirmed;           /* or the place of a master that says so; LH_MASTERS_MAX: none */
     uint64_t rounds;              /* begun so far */
     unsigned fruitless;           /* of them in a row */
 };

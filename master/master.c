@@ -75,7 +75,7 @@ static void start(struct lh_master *m)
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
     lh_m_dirty_master(m);
-    m->commit.namespace_ticket = m->commit.next_ticket;
+    m->commit.term_ticket = m->commit.namespace_ticket = m->commit.next_ticket;
     LH_ASSERT(m->commit.next_ticket == 1);
 
     lh_m_rolls_start(m);
@@ -284,6 +284,22 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             lh_fx_stopped(fx, LH_OK);
         }
     }
+    m->fx = NULL;
+}
+
+bool lh_master_is_read(enum lh_method method)
+{
+    return method == LH_METHOD_STAT || method == LH_METHOD_LIST || method == LH_METHOD_LOCATE;
+}
+
+void lh_master_read(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+{
+    LH_ASSERT(in->kind == LH_IN_MESSAGE && lh_master_is_read(in->method));
+    m->fx = fx;
+    if (m->started && !m->stopped)
+        on_message(m, in);
+    else
+        lh_fx_close(fx, in->link, LH_ERR_UNAVAILABLE, "this master has not begun to act yet");
     m->fx = NULL;
 }
 

@@ -89,6 +89,11 @@ void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, boo
  * between steps. */
 void lh_master_hears(struct lh_master *m, const Leasehold__MastersRequest *request);
 
+/* Between steps: answers a call of that method from what is durable, and does nothing else. No
+ * timer fires and time stands still, so that a master may do this that does not act (HA-2a). */
+bool lh_master_is_read(enum lh_method method);
+void lh_master_read(struct lh_master *m, struct lh_input *in, struct lh_effects *fx);
+
 /* The next steps' inputs have waited and are taken as of when they came (HA-2), and `now` is a
  * reading of the present: what these steps say leaves after it. Not below an earlier one. */
 void lh_master_say_at(struct lh_master *m, struct lh_instant now);

@@ -155,7 +155,6 @@ void lh_client_attach(struct lh_client_session *s)
     s->first_stamp = s->last_stamp = 0;
     send_attach(s);
     lh_client_attach_asked(s);
-    lh_client_active_attached(c, &s->seeker);
     lh_client_active_asked(c, &s->seeker);
 }
 

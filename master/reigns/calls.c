@@ -195,8 +195,10 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
     case LH_R_ASK:
         if (r->config.task == LH_REIGN_AFTER_DEATH)
             lh_r_death_reply(r, in->message);
-        else
+        else if (r->phase == LH_REIGN_STANDBY)
             lh_r_candidate_reply(r, in->message);
+        else
+            lh_r_gate_reply(r, in->message);
         break;
     case LH_R_WATCH:
         lh_r_watch_reply(r, in->message);

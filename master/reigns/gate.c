@@ -29,15 +29,25 @@ static void link_forget(struct lh_reigns *r, struct lh_r_link *l)
     free(l);
 }
 
-static void waiting_free(struct lh_reigns *r, struct lh_r_waiting *w)
+static void take_out(struct lh_reigns *r, struct lh_r_waiting *w)
 {
     TAILQ_REMOVE(&r->gate.waiting, w, link_in_gate);
     r->gate.count--;
     r->gate.bytes -= w->message.size;
+}
+
+static void free_taken(struct lh_r_waiting *w)
+{
     lh_buf_clear(&w->message);
     free(w->text);
     free(w->identity);
     free(w);
+}
+
+static void waiting_free(struct lh_reigns *r, struct lh_r_waiting *w)
+{
+    take_out(r, w);
+    free_taken(w);
 }
 
 static void drop_waiting_of(struct lh_reigns *r, uint64_t link)
@@ -170,6 +180,7 @@ static void put_off(struct lh_reigns *r, const struct lh_input *in, struct lh_r_
     TAILQ_INSERT_TAIL(&g->waiting, w, link_in_gate);
     g->count++;
     g->bytes += w->message.size;
+    g->reads += in->kind == LH_IN_MESSAGE && lh_master_is_read(in->method);
     if (l != NULL && in->kind != LH_IN_LINK_CLOSED &&
         (g->count > r->config.waiting_max || g->bytes > r->config.waiting_bytes_max))
         refuse(r, l);
@@ -225,7 +236,9 @@ void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in)
     feed_now(r, in);
 }
 
-static void feed_waiting(struct lh_reigns *r, struct lh_r_waiting *w)
+/* `take`: lh_master_step() or lh_master_read(). */
+static void feed_waiting(struct lh_reigns *r, struct lh_r_waiting *w,
+    void (*take)(struct lh_master *m, struct lh_input *in, struct lh_effects *fx))
 {
     struct lh_input in = {.kind = w->kind,
         .now = w->at,
@@ -250,7 +263,9 @@ static void feed_waiting(struct lh_reigns *r, struct lh_r_waiting *w)
             LH_UNREACHABLE(); /* it was packed here */
         in.message = message;
     }
-    feed(r, &in);
+    lh_master_say_at(r->master, r->now);
+    take(r->master, &in, &r->inner);
+    pass_on(r);
     lh_wire_free(message);
 }
 
@@ -260,20 +275,84 @@ void lh_r_gate_open(struct lh_reigns *r)
 
     while (lh_r_is_confirmed(r) && (w = TAILQ_FIRST(&r->gate.waiting)) != NULL) {
         /* Taken out first: what the core says of it may be that its link is over. */
-        TAILQ_REMOVE(&r->gate.waiting, w, link_in_gate);
-        r->gate.count--;
-        r->gate.bytes -= w->message.size;
-        feed_waiting(r, w);
-        lh_buf_clear(&w->message);
-        free(w->text);
-        free(w->identity);
-        free(w);
+        take_out(r, w);
+        feed_waiting(r, w, lh_master_step);
+        free_taken(w);
     }
     if (is_open(r) && lh_r_mend_next(r))
         feed_now(r, &(struct lh_input){.kind = LH_IN_TIMER});
     if ((is_open(r) || LH_PLANTED("timers-fire-unconfirmed")) &&
         lh_instant_reached(r->now, lh_master_deadline(r->master)))
         feed_now(r, &(struct lh_input){.kind = LH_IN_TIMER});
+}
+
+/* ---- HA-2a: reads do not wait for a write of the head, if etcd says that nobody has begun another
+ * reign since they came. */
+
+static bool is_read(const struct lh_r_waiting *w)
+{
+    return w->kind == LH_IN_MESSAGE && lh_master_is_read(w->method);
+}
+
+/* What the last answered write has left, or what that under way puts. */
+static bool is_own_head(const struct lh_reigns *r, const ProtobufCBinaryData *value)
+{
+    const struct lh_r_bytes *heads[] = {&r->copy.head, &r->writer.head};
+
+    for (size_t i = 0; i < 2; i++)
+        if (heads[i]->data != NULL && heads[i]->size == value->len &&
+            memcmp(heads[i]->data, value->data, value->len) == 0)
+            return true;
+    return false;
+}
+
+/* What the core says of one may end links, and with them others that wait: each time the first one
+ * is looked for. */
+static struct lh_r_waiting *next_asked(struct lh_reigns *r)
+{
+    struct lh_r_waiting *w;
+
+    TAILQ_FOREACH(w, &r->gate.waiting, link_in_gate) {
+        if (w->asked)
+            return w;
+    }
+    return NULL;
+}
+
+static void answer_asked(struct lh_reigns *r)
+{
+    struct lh_r_waiting *w;
+
+    while ((w = next_asked(r)) != NULL) {
+        LH_MARK("read-answered-unconfirmed");
+        take_out(r, w);
+        feed_waiting(r, w, lh_master_read);
+        free_taken(w);
+    }
+}
+
+void lh_r_gate_ask(struct lh_reigns *r)
+{
+    struct lh_r_waiting *w;
+    bool any = false;
+
+    if (r->gate.reads == 0 || lh_r_is_confirmed(r) || lh_r_call_is_open(r, LH_R_ASK))
+        return;
+    TAILQ_FOREACH(w, &r->gate.waiting, link_in_gate) {
+        w->asked = w->asked || is_read(w);
+        any = any || w->asked;
+    }
+    r->gate.reads = 0;
+    if (any && LH_PLANTED("reads-not-asked-about"))
+        answer_asked(r);
+    else if (any)
+        lh_r_ask(r);
+}
+
+void lh_r_gate_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
+{
+    if (r->phase == LH_REIGN_ACTING && reply->n_kvs > 0 && is_own_head(r, &reply->kvs[0]->value))
+        answer_asked(r);
 }
 
 void lh_r_link_over(struct lh_reigns *r, uint64_t link)

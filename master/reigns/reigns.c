@@ -365,6 +365,7 @@ static void go_on(struct lh_reigns *r)
             lh_r_watch(r);
         lh_r_gate_open(r);
         lh_r_writer_go(r);
+        lh_r_gate_ask(r);
         break;
     case LH_REIGN_COPYING:
         lh_r_move_go(r);

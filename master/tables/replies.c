@@ -6,8 +6,10 @@
 
 uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
 {
-    return f != NULL && f->ticket > m->commit.namespace_ticket ? f->ticket
-                                                               : m->commit.namespace_ticket;
+    if (f == NULL)
+        return m->commit.namespace_ticket;
+    /* Whoever had its path before, and whoever has it next, changes with a commit of this file. */
+    return f->ticket > m->commit.term_ticket ? f->ticket : m->commit.term_ticket;
 }
 
 /* Every reply has one. */

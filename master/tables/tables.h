@@ -181,6 +181,7 @@ struct lh_master {
         bool writes_all;           /* lh_m_write_all(): nothing becomes durable */
         uint64_t next_ticket;      /* of this step's commit, should there be one */
         uint64_t durable;          /* all commits up to this one are */
+        uint64_t term_ticket;      /* of the first one: nothing is answered before it */
         uint64_t namespace_ticket; /* of the last one that created, renamed or removed a file */
         TAILQ_HEAD(, lh_m_commit) under_way;
         TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */

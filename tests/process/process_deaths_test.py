@@ -4,6 +4,7 @@ waits for the end of its reign (HA-3a). Reigns last for longer than any of these
 
 import os
 import signal
+import subprocess
 import time
 
 import process_cluster
@@ -112,19 +113,15 @@ class DeathsTest(MastersTest):
         for pid in watchers(master):
             os.kill(pid, signal.SIGKILL)
         # Nothing follows for its reign.
-        wait_for("it to be gone", lambda: all(
-            open(f"/proc/{p}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[0] == "Z"
-            for p in children(master.process.pid)))
+        wait_for("it to be gone", lambda: not watchers(master))
         self.assertEqual(cluster.wait_acting(), (master, reign))
 
     def test_where_the_master_would_be_the_first_process(self):
-        self.make_cluster(reign_term=LONG, servers=1)
-        cluster = self.cluster
+        if subprocess.run([*OfItsOwn.prefix, "true"], check=False).returncode != 0:
+            self.skipTest("no namespaces of processes can be made here")
+        cluster = self.make_cluster(reign_term=LONG, servers=1)
         for master in cluster.masters:
             master.host = OfItsOwn()
-        cluster.masters[0].start()
-        if cluster.masters[0].process.poll() is not None:
-            self.skipTest("no namespaces of processes can be made here")
         cluster.start()
         for master in cluster.masters:
             cluster.wait_state(master, "ACTIVE", "STANDBY")

@@ -388,6 +388,9 @@ class BeginningsTest(MastersTest):
         with self.assertRaises(etcd.Refused):
             fill(quota * 2)
         wait_for("nobody to act", lambda: cluster.acting() is None)
+        # What names there are can be read (HA-2a).
+        self.assertIn(b"/still-works", cluster.command("ls", "/"))
+        cluster.command("stat", "/still-works")
         # With room: all goes on.
         members.free_space(b"others/")
         cluster.wait_acting()

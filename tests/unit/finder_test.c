@@ -216,6 +216,33 @@ static void what_one_says_of_another_is_not_enough(void **state)
     over(&w);
 }
 
+/* etcd takes no writes: nobody acts, and what there is can be read where the reign is. */
+static void who_does_not_know_whether_it_acts_is_the_choice_when_nobody_acts(void **state)
+{
+    Leasehold__MastersReply unconfirmed = LEASEHOLD__MASTERS_REPLY__INIT;
+    struct world w;
+
+    (void)state;
+    three(&w);
+    choice_fails(&w, LH_ERR_NOT_ACTIVE);
+    expect_asked(&w, "a:1 b:1 c:1");
+    unconfirmed.reign = 5;
+    unconfirmed.state = "UNCONFIRMED";
+    stands_by(&w, "a:1", 5, "c:1");
+    say(&w, "c:1", unconfirmed);
+    assert_int_equal(w.f.state, LH_FINDER_LOST);
+    stands_by(&w, "b:1", 5, "c:1");
+    expect_choice(&w, "c:1", LH_FINDER_UNPROVEN);
+    /* when: it fails, too, and another one acts */
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    pass_ms(&w, 50);
+    expect_asked(&w, "a:1 b:1 c:1");
+    say(&w, "c:1", unconfirmed);
+    acts(&w, "b:1", 6);
+    expect_choice(&w, "b:1", LH_FINDER_PROVEN);
+    over(&w);
+}
+
 static void a_lower_reign_is_not_believed(void **state)
 {
     static const char *const ab[] = {"a:1", "b:1"};
@@ -573,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_single_master_that_knows_nobody_is_used_again),
         cmocka_unit_test(the_first_that_acts_is_the_choice),
         cmocka_unit_test(what_one_says_of_another_is_not_enough),
+        cmocka_unit_test(who_does_not_know_whether_it_acts_is_the_choice_when_nobody_acts),
         cmocka_unit_test(a_lower_reign_is_not_believed),
         cmocka_unit_test(a_higher_reign_that_answers_later_wins),
         cmocka_unit_test(a_reign_that_is_newer_than_the_choices_makes_it_ask_on),

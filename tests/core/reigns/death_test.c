@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/seal.h"
 
 #define DEAD UINT64_C(4711)
 
@@ -50,9 +51,11 @@ static void the_reign_of_a_process_that_died_is_resigned(void **state)
 
     (void)state;
     /* given: what a later release has put into it */
+    size_t size = head.len - LH_SEAL_BYTES;
     newer = (ProtobufCBinaryData){head.len + 3, lh_alloc(head.len + 3)};
-    memcpy(newer.data, head.data, head.len);
-    memcpy(newer.data + head.len, (uint8_t[]){0xf8, 0x3f, 42}, 3); /* field 1023 */
+    memcpy(newer.data, head.data, size);
+    memcpy(newer.data + size, (uint8_t[]){0xf8, 0x3f, 42}, 3); /* field 1023 */
+    lh_seal_write(newer.data + size + 3, lh_seal_hash("head", 4, newer.data, size + 3));
     /* when */
     world_begin(&w, of_the_dead);
     etcd_says(&w, newer);

@@ -986,9 +986,95 @@ static void a_call_that_waits_is_carried_out_with_the_next_confirmation(void **s
     world_end(&w);
 }
 
+/* An unconfirmed master that was asked for a name. `head`: what it put last, to be freed. */
+static uint64_t asked_while_unconfirmed(struct world *w, ProtobufCBinaryData *head)
+{
+    Leasehold__StatRequest stat = LEASEHOLD__STAT_REQUEST__INIT;
+    struct link *write;
+
+    world_begin(w, NULL);
+    world_acts(w);
+    for (int i = 0; i < 4 && (write = world_link(w, LH_METHOD_ETCD_TXN, 0)) != NULL; i++) {
+        ProtobufCBinaryData put = world_put(write, "head");
+        free(head->data);
+        *head = (ProtobufCBinaryData){put.len, malloc(put.len)};
+        memcpy(head->data, put.data, put.len);
+        world_applied(w, write);
+    }
+    world_run(w, 2500);
+    stat.path = (char *)(uintptr_t) "/f";
+    uint64_t link = world_opens(w, LH_METHOD_STAT);
+    world_says(w, link, LH_METHOD_STAT, &stat.base);
+    return link;
+}
+
+/* etcd takes no writes and answers reads: its quota is used up. */
+static void a_read_is_answered_when_etcd_says_that_nobody_else_reigns(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = {0}, other = world_head(700, 1, 4711, 0);
+
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        uint64_t stat = asked_while_unconfirmed(&w, &head);
+        uint64_t made = world_opens(&w, LH_METHOD_CREATE);
+        world_says(&w, made, LH_METHOD_CREATE, &create.base);
+        assert_int_equal(world_ended(&w, stat), -1);
+        /* when: another reign has begun, or none has */
+        world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
+            (struct world_pair[]){{"head", own ? head : other, w.revision}}, 1);
+        /* then */
+        assert_int_equal(world_ended(&w, stat), own ? LH_OK : -1);
+        assert_int_equal(world_ended(&w, made), -1);
+        world_end(&w);
+    }
+    free(head.data);
+    free(other.data);
+}
+
+/* What is under way may have been applied. */
+static void a_read_is_answered_while_a_write_is_under_way(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = {0};
+    uint64_t stat = asked_while_unconfirmed(&w, &head);
+
+    (void)state;
+    ProtobufCBinaryData put = world_put(world_link(&w, LH_METHOD_ETCD_TXN, 0), "head");
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"head", put, w.revision + 1}}, 1);
+    assert_int_equal(world_ended(&w, stat), LH_OK);
+    free(head.data);
+    world_end(&w);
+}
+
+static void a_read_that_came_behind_the_question_is_asked_about_anew(void **state)
+{
+    struct world w;
+    Leasehold__StatRequest request = LEASEHOLD__STAT_REQUEST__INIT;
+    ProtobufCBinaryData head = {0};
+    uint64_t first = asked_while_unconfirmed(&w, &head);
+
+    (void)state;
+    request.path = (char *)(uintptr_t) "/f";
+    uint64_t second = world_opens(&w, LH_METHOD_STAT);
+    world_says(&w, second, LH_METHOD_STAT, &request.base);
+    struct world_pair pair = {"head", head, w.revision};
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), &pair, 1);
+    assert_int_equal(world_ended(&w, first), LH_OK);
+    assert_int_equal(world_ended(&w, second), -1);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), &pair, 1);
+    assert_int_equal(world_ended(&w, second), LH_OK);
+    free(head.data);
+    world_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_is_answered_when_etcd_says_that_nobody_else_reigns),
+        cmocka_unit_test(a_read_is_answered_while_a_write_is_under_way),
+        cmocka_unit_test(a_read_that_came_behind_the_question_is_asked_about_anew),
         cmocka_unit_test(an_empty_store_is_no_new_one_to_who_has_seen_its_head),
         cmocka_unit_test(who_begins_a_new_cluster_says_so),
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
