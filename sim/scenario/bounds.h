@@ -12,7 +12,7 @@
 #include "sim/cluster/cluster.h"
 #include "sim/scenario/phrase.h"
 
-#define LH_SIM_BOUNDS_MAX 256 /* rows */
+#define LH_SIM_BOUNDS_MAX 320 /* rows */
 
 enum lh_sim_bound_unit { LH_SIM_BOUND_TIME, LH_SIM_BOUND_BYTES, LH_SIM_BOUND_COUNT };
 
