@@ -244,6 +244,28 @@ static void a_lease_that_goes_on_is_shown_by_the_keys_of_the_reign(void **state)
     assert_null(server_grant(&w, primary)); /* once in a session */
 }
 
+/* Servers know a key to be led by under the term of their registration. */
+static void a_reign_that_is_raised_has_keys_of_its_own(void **state)
+{
+    struct server *primary;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_recovered(&w, primary, chunk, 1);
+    /* given: one comes that has seen a reign above (SES-9), and all others' streams end */
+    d->term_seen = 5;
+    d->name_seen = 4711;
+    assert_false(server_register(&w, d));
+    assert_int_equal(lh_master_term(w.m), 6);
+    for (size_t i = 0; i < 3; i++) {
+        servers[i].link = 0;
+        lh_capability_keys_deinit(&led[i]);
+        lh_capability_keys_init(&led[i], 8);
+    }
+    assert_true(shows_who_leads(granted_again(&primary, &chunk), primary));
+}
+
 static void a_lease_that_is_recalled_is_not_granted_again(void **state)
 {
     struct server *primary;
@@ -287,6 +309,7 @@ int main(void)
 #define STORY(name) cmocka_unit_test_setup_teardown(name, leads, forget_leads)
         STORY(a_grant_shows_each_member_who_leads),
         STORY(a_lease_that_goes_on_is_shown_by_the_keys_of_the_reign),
+        STORY(a_reign_that_is_raised_has_keys_of_its_own),
         STORY(a_lease_that_is_recalled_is_not_granted_again),
         STORY(without_certificates_nobody_is_shown),
     };

@@ -101,6 +101,24 @@ static void a_pair_of_before_that_is_put_back(void **state)
     assert_non_null(strstr(w.load_text, "with another sum"));
 }
 
+/* Somebody has emptied it (PAIR-5). */
+static void any_pair_is_written_again(void **state)
+{
+    (void)state;
+    some_files();
+    (void)index_of('n');
+    for (size_t i = 0; i < w.store_count; i++) {
+        uint32_t size = w.store[i].value_size;
+        if (w.store[i].key[0] == 'M')
+            continue; /* each commit has it */
+        w.store[i].value_size = 0;
+        lh_master_write_again(w.m, w.store[i].key, w.store[i].key_size);
+        assert_true(server_heartbeat(&w, a));
+        assert_int_equal(w.store[i].value_size, size);
+        assert_int_equal(loads(), LH_OK);
+    }
+}
+
 static void strip(struct pair *pair)
 {
     size_t size = pair->value_size;
@@ -179,6 +197,7 @@ int main(void)
         STORY(any_bit_of_any_pair),
         STORY(a_pair_that_is_lost),
         STORY(a_pair_of_before_that_is_put_back),
+        STORY(any_pair_is_written_again),
         STORY(a_store_of_an_earlier_release),
         STORY(a_change_that_a_watch_did_not_show),
     };
