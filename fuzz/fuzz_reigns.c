@@ -24,7 +24,8 @@ static int64_t shown;     /* to it: changes up to this revision */
 
 static struct lh_etcd_view view(void)
 {
-    return (struct lh_etcd_view){1, 1, 1, store.revision, -1};
+    return (struct lh_etcd_view){
+        .cluster_id = 1, .member_id = 1, .term = 1, .revision = store.revision, .compacted = -1};
 }
 
 static void put(const void *key, size_t key_size, const void *value, size_t value_size)
