@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "master/store/begun.h"
+#include "master/store/cluster_file.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@ struct store {
     struct lh_metastore base;
     char *path;
     int directory, lock;
-    bool begun; /* BEGUN is there; the committing thread's, once it runs */
+    char cluster[LH_CLUSTER_TEXT_BYTES]; /* whose metadata it is; "": nobody's yet */
+    bool named;                          /* the file CLUSTER says so */
     MDB_env *env;
     MDB_dbi dbi;
     lh_metastore_committed *on_committed;
@@ -175,13 +176,29 @@ static void explain(struct store *s, int code, bool again)
         again ? ", it is tried again each second" : "");
 }
 
+/* `cluster` and `named` are the committing thread's, once it runs. */
+static void name_cluster(struct store *s, const struct requests *committed)
+{
+    const struct request *r;
+
+    STAILQ_FOREACH(r, committed, link) {
+        for (size_t i = 0; i < r->count && !s->named; i++) {
+            const struct lh_change *c = &r->changes[i];
+            if (c->value != NULL && c->key_size == 1 && *c->key == LH_CLUSTER_KEY[0])
+                lh_cluster_in_pair(c->value, c->value_size, s->cluster);
+        }
+    }
+    if (!s->named && s->cluster[0] != 0)
+        s->named = lh_cluster_file_write(s->directory, s->cluster);
+}
+
 /* In the end it is committed, or s->failed and s->why say why it is not. */
 static void commit_or_wait(struct store *s, const struct requests *batch)
 {
     for (unsigned tries = 0;; tries++) {
         int code = commit_batch(s, batch);
         if (code == MDB_SUCCESS) {
-            s->begun = s->begun || lh_begun_write(s->directory);
+            name_cluster(s, batch);
             return;
         }
         bool again = is_shortage(s, code);
@@ -330,7 +347,7 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
         return refuse_errno(s, "open the directory", why, why_size);
     static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
     static const char *const ours[] = {
-        "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_BEGUN_FILE, NULL};
+        "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_CLUSTER_FILE, NULL};
     char stranger[256];
     if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
         lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
@@ -408,10 +425,39 @@ static int check_format(struct store *s, char *why, size_t why_size)
     return LH_OK;
 }
 
+/* The id in the store; "": it has none. */
+static int read_cluster(const struct store *s, MDB_txn *txn, char id[LH_CLUSTER_TEXT_BYTES])
+{
+    MDB_val key = {strlen(LH_CLUSTER_KEY), (void *)(uintptr_t)LH_CLUSTER_KEY}, value;
+    int code = mdb_get(txn, s->dbi, &key, &value);
+
+    id[0] = 0;
+    if (code == MDB_SUCCESS)
+        lh_cluster_in_pair(value.mv_data, value.mv_size, id);
+    return code == MDB_NOTFOUND ? MDB_SUCCESS : code;
+}
+
+/* LMDB reads the store. Of an earlier release's directory it becomes known now whose it is. */
+static int check_cluster(struct store *s, const char *stored, char *why, size_t why_size)
+{
+    int error = lh_cluster_file_check(s->path, s->cluster, stored, why, why_size);
+
+    if (error != LH_OK)
+        return error;
+    if (fsync(s->directory) != 0)
+        return refuse_errno(s, "sync the directory", why, why_size);
+    s->named = s->cluster[0] != 0;
+    if (!s->named && stored[0] != 0) {
+        memcpy(s->cluster, stored, strlen(stored) + 1);
+        s->named = lh_cluster_file_write(s->directory, s->cluster);
+    }
+    return LH_OK;
+}
+
 static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_size)
 {
     MDB_txn *txn;
-    MDB_stat stored = {0};
+    char stored[LH_CLUSTER_TEXT_BYTES] = "";
     int code = mdb_env_create(&s->env);
 
     if (code == MDB_SUCCESS)
@@ -423,7 +469,7 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS) {
         code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
         if (code == MDB_SUCCESS)
-            code = mdb_stat(txn, s->dbi, &stored);
+            code = read_cluster(s, txn, stored);
         if (code == MDB_SUCCESS)
             code = mdb_txn_commit(txn);
         else
@@ -436,14 +482,8 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
             s->base.key_bytes_max, LH_KEY_BYTES_MAX);
         return LH_ERR_SYSTEM;
     }
-    if (code == MDB_SUCCESS && s->begun && stored.ms_entries == 0)
-        return lh_begun_refuse_empty(s->path, why, why_size);
-    if (code == MDB_SUCCESS && fsync(s->directory) == 0) {
-        s->begun = s->begun || (stored.ms_entries > 0 && lh_begun_write(s->directory));
-        return LH_OK;
-    }
     if (code == MDB_SUCCESS)
-        return refuse_errno(s, "sync the directory", why, why_size);
+        return check_cluster(s, stored, why, why_size);
     snprintf(why, why_size, "%s: cannot open the metadata store: %s%s", s->path, mdb_strerror(code),
         code == ENOMEM ? "; it needs 64 GiB of address space (ulimit -v), and little memory" : "");
     return from_mdb(code);
@@ -468,7 +508,7 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     if (error == LH_OK)
         error = check_format(s, why, why_size);
     if (error == LH_OK)
-        error = lh_begun_look(s->directory, s->path, &s->begun, why, why_size);
+        error = lh_cluster_file_read(s->directory, s->path, s->cluster, why, why_size);
     if (error == LH_OK)
         error = open_lmdb(s, map_bytes, why, why_size);
     if (error == LH_OK) {
