@@ -32,7 +32,7 @@ struct lh_client_active {
     /* Rounds are for these: */
     struct lh_client_seeker *waiting;     /* for a master to be asked */
     struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
-    struct lh_client_seeker *moved;      /* likewise, and the choice is another one by now */
+    struct lh_client_seeker *moved;       /* likewise, and the choice is another one by now */
     uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
 };
 
@@ -70,6 +70,11 @@ void lh_client_active_acts(
 
 /* LH_CALL_KNOWN_MASTERS. */
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call);
+
+/* The master that it chose has named its cluster ("": it did not). False: another one than this
+ * client's (SES-9). */
+bool lh_client_active_is_ours(
+    struct lh_client *c, const struct lh_client_seeker *seeker, const char *cluster);
 
 /* Likewise, by what it greets a session with. */
 void lh_client_active_greeted(struct lh_client *c, const struct lh_client_seeker *seeker,

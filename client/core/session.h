@@ -88,7 +88,6 @@ struct lh_client_session {
     uint64_t stream;               /* counts them (PS-2) */
     bool greeted;                  /* by any master: the session is on record */
     uint64_t reign;                /* the highest that greeted it */
-    char *cluster_id;              /* of the first greeting; NULL: none */
     unsigned failures;             /* of streams in a row */
     int reason;                    /* of the last one ... */
     char text[LH_CALL_TEXT_BYTES]; /* ... and what was said of it */

@@ -36,7 +36,6 @@ static void take_head(
 
     lh_r_bytes_clear(&c->head);
     lh_r_head_free(c->said);
-    r->headless = false;
     c->head = bytes;
     c->said = said;
     c->head_revision = revision;

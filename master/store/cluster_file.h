@@ -1,5 +1,6 @@
-/* Which cluster's metadata a directory holds. From the first durable commit on the file CLUSTER has
- * its id. A start that failed leaves all others behind, so none of them proves that there was one. */
+/* Which cluster's metadata a directory holds (SES-9). From the first durable commit on the file
+ * CLUSTER has its id. A start that failed leaves all others behind, so none of them proves that
+ * there was one. */
 #pragma once
 
 #include "base/error.h"

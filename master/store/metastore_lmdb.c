@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "master/store/cluster_file.h"
+#include "master/store/format_file.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DIRECTORY_FORMAT  1
 #define MAP_BYTES_DEFAULT (UINT64_C(64) << 30)
 
 /* While there is no room: how often it is tried, and said. */
@@ -372,59 +372,6 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
     return LH_OK;
 }
 
-/* Writes FORMAT as a whole and durably: it is renamed into place. */
-static int write_format(struct store *s, char *why, size_t why_size)
-{
-    char text[64];
-    int size = snprintf(text, sizeof text, "leasehold-master %d\n", DIRECTORY_FORMAT);
-    int fd =
-        openat(s->directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, LH_FILE_MODE);
-
-    if (fd < 0)
-        return refuse_errno(s, "create the file FORMAT", why, why_size);
-    bool ok = write(fd, text, (size_t)size) == size && fsync(fd) == 0;
-    int code = errno;
-    ok = close(fd) == 0 && ok;
-    if (ok && renameat(s->directory, "FORMAT.new", s->directory, "FORMAT") == 0 &&
-        fsync(s->directory) == 0)
-        return LH_OK;
-    if (!ok)
-        errno = code;
-    return refuse_errno(s, "write the file FORMAT", why, why_size);
-}
-
-/* Whose directory is it, and can we read it? An empty one becomes ours. */
-static int check_format(struct store *s, char *why, size_t why_size)
-{
-    char text[64] = "";
-    int format = 0;
-    int fd = openat(s->directory, "FORMAT", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0 && errno != ENOENT)
-        return refuse_errno(s, "open the file FORMAT", why, why_size);
-    if (fd < 0)
-        return write_format(s, why, why_size);
-    ssize_t size = read(fd, text, sizeof text - 1);
-    int code = errno;
-    close(fd);
-    if (size < 0) {
-        errno = code;
-        return refuse_errno(s, "read the file FORMAT", why, why_size);
-    }
-    if (sscanf(text, "leasehold-master %d", &format) != 1 || format < 1) {
-        snprintf(why, why_size, "%s: the file FORMAT is not a master's", s->path);
-        return LH_ERR_WRONG_FORMAT;
-    }
-    if (format > DIRECTORY_FORMAT) {
-        snprintf(why, why_size,
-            "%s is in format %d, written by a newer release; this one reads up to %d: start the "
-            "newer release",
-            s->path, format, DIRECTORY_FORMAT);
-        return LH_ERR_WRONG_FORMAT;
-    }
-    return LH_OK;
-}
-
 /* The id in the store; "": it has none. */
 static int read_cluster(const struct store *s, MDB_txn *txn, char id[LH_CLUSTER_TEXT_BYTES])
 {
@@ -506,7 +453,7 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
 
     int error = lock_directory(s, why, why_size);
     if (error == LH_OK)
-        error = check_format(s, why, why_size);
+        error = lh_format_file_check(s->directory, s->path, why, why_size);
     if (error == LH_OK)
         error = lh_cluster_file_read(s->directory, s->path, s->cluster, why, why_size);
     if (error == LH_OK)

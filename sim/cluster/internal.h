@@ -48,7 +48,15 @@ struct master {
     char name[16];
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
-    uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
+    uint64_t restored_term;    /* the restored store's: a higher one tells that it has begun */
+    enum lh_sim_prefix prefix; /* of its next start, where masters share an etcd */
+};
+
+/* `leasehold store init` of one prefix. */
+struct beginner {
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node;
+    enum lh_sim_prefix prefix;
 };
 
 struct server {
@@ -61,7 +69,8 @@ struct server {
 struct shared {
     struct lh_sim_etcd *etcd;
     struct lh_sim_node *store; /* it has the pairs of the map */
-    struct lh_change *pieces;  /* of a commit that does not count yet */
+    struct beginner beginners[LH_SIM_PREFIX_NONE];
+    struct lh_change *pieces; /* of a commit that does not count yet */
     size_t piece_count, piece_capacity;
     uint64_t named;                  /* pieces of one that counts and is not in place */
     const struct lh_change *changes; /* of the commit that is told of */
@@ -126,6 +135,10 @@ void lh_sim_roles_init(struct lh_sim_cluster *c);
 void lh_sim_roles_deinit(struct lh_sim_cluster *c);
 
 /* shared.c */
+/* The cluster's id, as who starts knows it; "": it does not. */
+void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES]);
+/* It has no process: the store, and who has begun a cluster. */
+bool lh_sim_shared_rests(const struct lh_sim_cluster *c, const struct lh_sim_node *node);
 void lh_sim_shared_init(struct lh_sim_cluster *c);
 void lh_sim_shared_deinit(struct lh_sim_cluster *c);
 extern const struct lh_sim_role lh_sim_reigns_role;

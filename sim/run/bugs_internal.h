@@ -3,8 +3,8 @@
 
 #include "sim/run/bugs.h"
 
-#define LH_SIM_CORE_BUGS    131u
-#define LH_SIM_SESSION_BUGS 10u
+#define LH_SIM_CORE_BUGS    132u
+#define LH_SIM_SESSION_BUGS 13u
 #define LH_SIM_DISK_BUGS    7u
 #define LH_SIM_LEASE_BUGS   45u
 #define LH_SIM_ACCESS_BUGS  14u

@@ -41,4 +41,12 @@ const struct lh_sim_bug lh_sim_session_bugs[LH_SIM_SESSION_BUGS] = {
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
         "INV-8"},
+    {"foreign-master-believed", "SES-9",
+        "what a master of another cluster says of itself counts; one that was started with a wrong "
+        "prefix serves clients, or its reign is above all of the own ones",
+        "INV-8"},
+    {"chooses-one-of-two-clusters", "SES-9",
+        "a client that knows no cluster takes the first master that says that it acts", "history"},
+    {"foreign-answer-ends-a-server", "SES-9",
+        "a chunkserver that is answered by a master of another cluster stops", "story"},
 };

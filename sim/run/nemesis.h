@@ -85,7 +85,8 @@
     F(ETCD_LAG, etcd_lag)                                                                          \
     F(ETCD_WATCHES, etcd_watches)                                                                  \
     F(ETCD_COMPACT, etcd_compact)                                                                  \
-    F(ETCD_FULL, etcd_full)
+    F(ETCD_FULL, etcd_full)                                                                        \
+    F(ASTRAY, astray)
 
 enum lh_sim_fault {
 #define KIND(NAME, name) LH_SIM_FAULT_##NAME,
