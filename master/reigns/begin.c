@@ -81,7 +81,6 @@ void lh_r_note_cluster(struct lh_reigns *r)
         r->cluster = lh_strdup(id);
         return;
     }
-    LH_MARK("store-is-of-another-cluster");
     lh_fx_log(r->fx, LH_ERROR,
         "etcd, %s: the store was of cluster %s when this master read it first, and is of cluster "
         "%s now: somebody has replaced it; start the masters again if that was meant",
