@@ -127,12 +127,14 @@ void lh_chunkserver_metrics(
 bool lh_chunkserver_ready(
     const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size)
 {
+    char trouble[LH_FINDER_TEXT_MAX];
     const char *because = cs->host.stopping || cs->host.stopped ? "the server is stopping"
                           : lh_cs_session_is_read_only(cs->session)
                               ? "the disk cannot be written; what is on it can be read"
                           : lh_cs_session_is_failing(cs->session) ? "the disk does not answer"
-                          : lh_chunkserver_in_session(cs, now)
-                              ? NULL
+                          : lh_chunkserver_in_session(cs, now)    ? NULL
+                          : lh_cs_session_trouble(cs->session, trouble)
+                              ? trouble
                               : "there is no session with the master";
 
     if (because != NULL)

@@ -1,13 +1,11 @@
-#include "finder/finder.h"
+#include "finder/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What a list from the network may hold; what is longer is no address. */
-#define ADDRESS_BYTES_MAX 256u
 
 static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
 {
@@ -42,11 +40,16 @@ static size_t add(struct lh_finder *f, const char *address)
     return place;
 }
 
-void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
+void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config, const char *cluster,
     const char *const *addresses, size_t count, uint64_t reign)
 {
     LH_ASSERT(count >= 1 && count <= LH_MASTERS_MAX);
-    *f = (struct lh_finder){.reign = reign, .choices = 1};
+    *f = (struct lh_finder){.reign = reign, .choices = 1, .curious = count == 1};
+    if (cluster != NULL && cluster[0] != '\0')
+        f->cluster = lh_strdup(cluster);
+    /* Which cluster this is, all of them are asked. */
+    f->wanted = f->cluster == NULL && count > 1;
+    f->state = f->wanted ? LH_FINDER_LOST : LH_FINDER_UNPROVEN;
     f->config.answer_timeout = or_default(config->answer_timeout, 500);
     f->config.round_patience = or_default(config->round_patience, 100);
     f->config.pause_min = or_default(config->pause_min, 50);
@@ -60,8 +63,12 @@ void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
 
 void lh_finder_deinit(struct lh_finder *f)
 {
-    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
         free(f->masters[i].address);
+        free(f->masters[i].cluster);
+    }
+    free(f->cluster);
+    free(f->waits);
 }
 
 const char *lh_finder_address(const struct lh_finder *f)
@@ -94,7 +101,7 @@ bool lh_finder_is_far(const struct lh_finder *f, uint64_t reign)
 
 void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
 {
-    if (choice != f->choices)
+    if (choice != f->choices || lh_finder_is_foreign(f, f->choice))
         return;
     if (reign != 0)
         f->choice_reign = reign;
@@ -123,6 +130,21 @@ void lh_finder_doubt(struct lh_finder *f)
     f->wanted = true;
 }
 
+/* What is in no list is forgotten, unless it was given, is asked or chosen. */
+static void forget_unlisted(struct lh_finder *f)
+{
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        struct lh_finder_master *m = &f->masters[i];
+        if (m->address == NULL || m->configured || m->listed || m->asked || i == f->choice ||
+            i == f->unconfirmed)
+            continue;
+        free(m->address);
+        free(m->cluster);
+        *m = (struct lh_finder_master){0};
+        f->count--;
+    }
+}
+
 /* In the newest list; what was in the one before alone is forgotten. */
 static void list(struct lh_finder *f, char *const *addresses, size_t count)
 {
@@ -135,14 +157,7 @@ static void list(struct lh_finder *f, char *const *addresses, size_t count)
         if (place < LH_MASTERS_MAX)
             f->masters[place].listed = true;
     }
-    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
-        struct lh_finder_master *m = &f->masters[i];
-        if (m->address == NULL || m->configured || m->listed || m->asked || i == f->choice)
-            continue;
-        free(m->address);
-        *m = (struct lh_finder_master){0};
-        f->count--;
-    }
+    forget_unlisted(f);
     for (size_t i = 0; i < count && i < LH_MASTERS_MAX; i++) {
         size_t place = add(f, addresses[i]);
         if (place < LH_MASTERS_MAX)
@@ -165,10 +180,13 @@ static bool is_to_be_asked(const struct lh_finder *f, size_t place)
     return m->address != NULL && !m->asked && m->round != f->rounds;
 }
 
-/* The round's end if no more answers come. */
+/* The round's end if no more answers come. Who is to choose a cluster by few answers waits for all
+ * that may come. */
 static struct lh_instant patience_end(const struct lh_finder *f)
 {
-    return f->answered ? f->patient : LH_INSTANT_NEVER;
+    return f->answered && (!lh_finder_is_undecided(f) || lh_finder_most_agree(f))
+               ? f->patient
+               : LH_INSTANT_NEVER;
 }
 
 static bool is_open(const struct lh_finder *f, struct lh_instant now)
@@ -183,6 +201,8 @@ static bool is_open(const struct lh_finder *f, struct lh_instant now)
     return awaits && !lh_instant_reached(now, patience_end(f));
 }
 
+static void choose_among(struct lh_finder *f);
+
 static void settle(struct lh_finder *f, struct lh_instant now)
 {
     struct lh_duration pause = f->config.pause_min;
@@ -190,6 +210,7 @@ static void settle(struct lh_finder *f, struct lh_instant now)
     if (!f->asking || is_open(f, now))
         return;
     f->asking = false;
+    choose_among(f);
     f->fruitless += !f->found;
     for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
         pause = lh_duration_add(pause, pause);
@@ -200,7 +221,9 @@ static void settle(struct lh_finder *f, struct lh_instant now)
         f->choices++;
         f->state = LH_FINDER_UNPROVEN;
         f->wanted = false;
-    } else if (!f->found && f->state == LH_FINDER_LOST && lh_finder_alone(f)) {
+        lh_finder_join(f);
+    } else if (!f->found && f->state == LH_FINDER_LOST && lh_finder_alone(f) &&
+               !lh_finder_is_foreign(f, f->choice)) {
         /* It knows nobody else, and there is nobody else to be asked: it is tried again. */
         f->state = LH_FINDER_UNPROVEN;
         f->choices++;
@@ -210,6 +233,7 @@ static void settle(struct lh_finder *f, struct lh_instant now)
 
 static void choose(struct lh_finder *f, size_t place, uint64_t reign)
 {
+    see(f, reign);
     f->choice = place;
     f->choice_reign = reign;
     f->choices++;
@@ -217,6 +241,7 @@ static void choose(struct lh_finder *f, size_t place, uint64_t reign)
     f->found = true;
     f->fruitless = 0;
     f->wanted = false;
+    lh_finder_join(f);
 }
 
 /* It says that it acts, in a reign that is not below any that was seen. */
@@ -232,7 +257,56 @@ static void acting(struct lh_finder *f, size_t place, uint64_t reign)
         lh_finder_acts(f, f->choices, reign);
         return;
     }
+    /* Another one may name another cluster: the round is waited for. */
+    if (lh_finder_is_undecided(f) && f->asking && !LH_PLANTED("chooses-one-of-two-clusters")) {
+        f->masters[place].acts = true;
+        f->masters[place].reign = reign;
+        return;
+    }
     choose(f, place, reign);
+}
+
+/* Of those that act, in an owner's first round: the newest, unless there are two clusters. */
+static void choose_among(struct lh_finder *f)
+{
+    size_t best = LH_MASTERS_MAX;
+
+    if (lh_finder_is_torn(f)) {
+        LH_MARK("two-clusters-are-named");
+        for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+            f->masters[i].listed = false;
+        f->unconfirmed = LH_MASTERS_MAX;
+        forget_unlisted(f); /* when one of both is corrected, only what was given is asked */
+        return;
+    }
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        const struct lh_finder_master *m = &f->masters[i];
+        if (m->address != NULL && m->acts &&
+            (best == LH_MASTERS_MAX || m->reign > f->masters[best].reign))
+            best = i;
+    }
+    if (best != LH_MASTERS_MAX)
+        choose(f, best, f->masters[best].reign);
+}
+
+static bool ask_at(struct lh_finder *f, struct lh_instant now, size_t place)
+{
+    struct lh_finder_master *m = &f->masters[place];
+
+    m->round = f->rounds;
+    m->asked = true;
+    m->until = lh_instant_add(now, f->config.answer_timeout);
+    return true;
+}
+
+bool lh_finder_introduce(struct lh_finder *f, struct lh_instant now, size_t *place)
+{
+    *place = f->choice;
+    if (!f->curious || f->cluster != NULL || f->state != LH_FINDER_PROVEN ||
+        f->masters[f->choice].asked)
+        return false;
+    f->curious = false;
+    return ask_at(f, now, f->choice);
 }
 
 bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place)
@@ -245,16 +319,15 @@ bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place)
         f->unconfirmed = LH_MASTERS_MAX;
         f->patient = lh_instant_add(now, f->config.round_patience);
         f->rounds++;
+        f->curious = false;
+        for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+            f->masters[i].acts = false;
     }
     for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
-        struct lh_finder_master *m = &f->masters[i];
         if (!is_to_be_asked(f, i))
             continue;
-        m->round = f->rounds;
-        m->asked = true;
-        m->until = lh_instant_add(now, f->config.answer_timeout);
         *place = i;
-        return true;
+        return ask_at(f, now, i);
     }
     return false;
 }
@@ -287,28 +360,40 @@ static void learn_from(struct lh_finder *f, size_t place, const Leasehold__Maste
     list(f, addresses, count);
 }
 
-void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place,
-    const Leasehold__MastersReply *m, const char *cluster_id)
+/* What the answer says counts. */
+static void believe(struct lh_finder *f, size_t place, const Leasehold__MastersReply *m)
 {
-    bool foreign =
-        cluster_id[0] != '\0' && m->cluster_id[0] != '\0' && strcmp(cluster_id, m->cluster_id) != 0;
+    if (m->reign < f->reign || lh_finder_is_far(f, m->reign))
+        return;
+    if (!lh_finder_is_undecided(f))
+        see(f, m->reign);
+    learn_from(f, place, m);
+    if (place == f->choice && f->state == LH_FINDER_PROVEN)
+        lh_finder_join(f);
+    if (m->acting)
+        acting(f, place, m->reign);
+    else if (strcmp(m->state, "UNCONFIRMED") == 0)
+        f->unconfirmed = place;
+    else if (f->choice_reign < f->reign && f->state == LH_FINDER_PROVEN)
+        lh_finder_doubt(f); /* a newer reign has begun, and somebody else acts in it */
+}
 
+void lh_finder_answered(
+    struct lh_finder *f, struct lh_instant now, size_t place, const Leasehold__MastersReply *m)
+{
     LH_ASSERT(place < LH_MASTERS_MAX);
     if (!f->masters[place].asked)
         return;
     f->masters[place].asked = false;
     f->masters[place].round = f->rounds; /* it is as good as one to the newest question */
     f->answered = true;
-    if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign &&
-        !lh_finder_is_far(f, m->reign)) {
-        see(f, m->reign);
-        learn_from(f, place, m);
-        if (m->acting)
-            acting(f, place, m->reign);
-        else if (strcmp(m->state, "UNCONFIRMED") == 0)
-            f->unconfirmed = place;
-        else if (f->choice_reign < f->reign && f->state == LH_FINDER_PROVEN)
-            lh_finder_doubt(f); /* a newer reign has begun, and somebody else acts in it */
+    if (m->error == LEASEHOLD__ERROR_CODE__OK) {
+        lh_finder_names(f, place, m->cluster_id);
+        lh_finder_note_waiting(f, place, m);
+        if (lh_finder_is_foreign(f, place) && !LH_PLANTED("foreign-master-believed"))
+            lh_finder_foreign(f, place);
+        else if (!lh_finder_is_torn(f))
+            believe(f, place, m);
     }
     settle(f, now);
 }
@@ -320,8 +405,10 @@ void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t pla
         return;
     f->masters[place].asked = false;
     f->masters[place].round = f->rounds;
-    if (error == LH_ERR_UNIMPLEMENTED)
+    if (error == LH_ERR_UNIMPLEMENTED) {
+        lh_finder_names(f, place, "");
         acting(f, place, f->reign);
+    }
     settle(f, now);
 }
 
@@ -356,4 +443,6 @@ void lh_finder_check(const struct lh_finder *f)
     LH_ASSERT(count == f->count && f->masters[f->choice].address != NULL);
     LH_ASSERT(f->choice_reign <= f->reign);
     LH_ASSERT(f->state != LH_FINDER_LOST || f->wanted);
+    LH_ASSERT(f->state != LH_FINDER_PROVEN || !lh_finder_is_foreign(f, f->choice) ||
+              LH_PLANTED("foreign-master-believed"));
 }

@@ -14,7 +14,15 @@
  * choice: it answers reads (HA-2a), and others wait there.
  *
  * With a single known address nothing is asked unless that master itself says that another one is
- * active: whoever failed there tries again there.
+ * active, or is of another cluster: whoever failed there tries again there.
+ *
+ * All of them are masters of one cluster (SES-10): the first one that was chosen says which, unless
+ * the owner knows. What names another one is *foreign*: its reign, its list and that it acts count
+ * for nothing. It is asked again in each round. An owner of no cluster that knows several addresses
+ * asks all of them before it chooses, and waits as long as they may take unless most of those that
+ * it was given have named one cluster; where two are named, it chooses none.
+ *
+ * addresses.c has lists as people write them, cluster.c of which cluster masters are.
  *
  * Pure, and without links: its owner opens those that lh_finder_next() asks for, closes those that
  * lh_finder_late() names, tells what came of them, and calls both again after each call that
@@ -32,6 +40,9 @@
 
 /* Addresses that are known at most; of a longer list the first ones are. */
 #define LH_MASTERS_MAX 16u
+
+/* Of what lh_finder_trouble() says. */
+#define LH_FINDER_TEXT_MAX 768u
 
 /* SES-7: a reign so far above the highest that was seen is no successor's. */
 #define LH_REIGN_LEAP (UINT64_C(1) << 22)
@@ -56,6 +67,10 @@ struct lh_finder_master {
     bool asked;              /* its answer is awaited ... */
     struct lh_instant until; /* ... until then */
     uint64_t round;          /* the last one in which it was asked */
+    char *cluster;           /* that it named last; NULL: none */
+    uint64_t named_in;       /* the round then */
+    bool acts;               /* in this round it said so, ... */
+    uint64_t reign;          /* ... in that reign */
 };
 
 /* Others may read the first group. */
@@ -64,6 +79,7 @@ struct lh_finder {
     uint64_t choices;           /* the number of the choice: names it to the calls below */
     uint64_t reign;             /* the highest seen, of any master */
     uint64_t choice_reign;      /* the choice's own; 0: not known */
+    char *cluster;              /* the owner's, for life; NULL: none yet */
 
     struct lh_finder_config config;
     struct lh_finder_master masters[LH_MASTERS_MAX];
@@ -78,11 +94,14 @@ struct lh_finder {
     size_t unconfirmed;           /* or the place of a master that says so; LH_MASTERS_MAX: none */
     uint64_t rounds;              /* begun so far */
     unsigned fruitless;           /* of them in a row */
+    bool curious;                 /* the only master that was given is to be asked once */
+    char *waits;                  /* why a master of no cluster does not act; NULL: none said */
 };
 
-/* `addresses` (1 to LH_MASTERS_MAX, all different) are copied; the first is the choice. `reign`:
- * the highest that the owner has ever seen; 0: none. */
-void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
+/* `addresses` (1 to LH_MASTERS_MAX, all different) are copied; the first is the choice. `cluster`:
+ * the owner's; NULL or "": it belongs to none yet. `reign`: the highest that the owner has ever
+ * seen; 0: none. */
+void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config, const char *cluster,
     const char *const *addresses, size_t count, uint64_t reign);
 void lh_finder_deinit(struct lh_finder *f);
 
@@ -96,10 +115,20 @@ const char *lh_finder_address_at(const struct lh_finder *f, size_t place);
 /* Whether a single address is known. */
 bool lh_finder_alone(const struct lh_finder *f);
 
+/* Is that the owner's cluster, as far as is known? "": a master that names none. */
+bool lh_finder_is_ours(const struct lh_finder *f, const char *cluster);
+
+/* What keeps it from choosing, or did: masters of other clusters, or of two; a master that has no
+ * cluster. A sentence without its end, of LH_FINDER_TEXT_MAX bytes. False: nothing. */
+bool lh_finder_trouble(const struct lh_finder *f, char *text);
+
 /* ---- What the owner finds out by what it does. An old choice's number is ignored. */
 
 /* The choice has answered as an active master does. `reign`: its own; 0: it did not say. */
 void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign);
+
+/* The choice has named its cluster ("": it did not). False: it is foreign, and is lost. */
+LH_MUST_USE bool lh_finder_named(struct lh_finder *f, uint64_t choice, const char *cluster);
 
 /* The choice could not be reached, did not answer, or has refused as one that does not act. With a
  * single known address only NOT_ACTIVE counts. */
@@ -118,14 +147,18 @@ void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresse
 /* True: a MastersRequest is to be sent to `*place`. Begins a round that is due. */
 bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place);
 
+/* Likewise, in no round: an owner of no cluster that was given a single address, and has been
+ * answered there, asks once which cluster that is and which masters there are. For owners that do
+ * not hear of it in other ways. */
+bool lh_finder_introduce(struct lh_finder *f, struct lh_instant now, size_t *place);
+
 /* True: the answer from `*place` is late, and not awaited any more; its link is to be closed. Ends
  * rounds, too. */
 bool lh_finder_late(struct lh_finder *f, struct lh_instant now, size_t *place);
 
-/* The answer from that place. `cluster_id`: the owner's, another cluster's master is not believed;
- * "" if it does not know. */
-void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place,
-    const Leasehold__MastersReply *m, const char *cluster_id);
+/* The answer from that place. */
+void lh_finder_answered(
+    struct lh_finder *f, struct lh_instant now, size_t place, const Leasehold__MastersReply *m);
 
 /* There is none; `error` is what its link ended with. UNIMPLEMENTED is the answer of a master from
  * before there were several: it acts. */

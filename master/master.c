@@ -41,10 +41,8 @@ static void start(struct lh_master *m)
     m->started_at = m->now;
     bool begins = m->cluster_id == NULL;
     if (begins) {
-        struct lh_prng prng = {m->config.seed};
-        char id[33];
-        uint64_t a = lh_prng_next(&prng), b = lh_prng_next(&prng);
-        snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, a, b);
+        char id[LH_CLUSTER_ID_BYTES];
+        lh_master_draw_cluster(m->config.seed, id);
         m->cluster_id = lh_strdup(id);
         m->next_file = m->next_chunk = 1;
     }
@@ -387,6 +385,19 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
 uint64_t lh_master_term(const struct lh_master *m)
 {
     return m->term;
+}
+
+void lh_master_draw_cluster(uint64_t seed, char id[LH_CLUSTER_ID_BYTES])
+{
+    struct lh_prng prng = {seed};
+    uint64_t a = lh_prng_next(&prng), b = lh_prng_next(&prng);
+
+    (void)snprintf(id, LH_CLUSTER_ID_BYTES, "%016" PRIx64 "%016" PRIx64, a, b);
+}
+
+const char *lh_master_cluster(const struct lh_master *m)
+{
+    return m->cluster_id;
 }
 
 void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, bool followed)

@@ -80,6 +80,17 @@ LH_MUST_USE int lh_master_amend(struct lh_master *m, const struct lh_change *cha
 uint64_t lh_master_term(const struct lh_master *m);
 /* The name that this store has of that reign (SES-9); 0: none. */
 uint64_t lh_master_reign_name(const struct lh_master *m, uint64_t reign);
+/* The cluster's id, as it was loaded or has begun; NULL: there is none yet. */
+const char *lh_master_cluster(const struct lh_master *m);
+
+/* With its end. */
+#define LH_CLUSTER_ID_BYTES 33u
+
+/* The id of a cluster that begins with that random number. */
+void lh_master_draw_cluster(uint64_t seed, char id[LH_CLUSTER_ID_BYTES]);
+
+/* The key of the pair that has it: the master's record. */
+#define LH_MASTER_KEY "M"
 
 /* Sets the config's `reign`, `reign_name` and `reign_followed`, before the first step: a standby
  * learns them only when it begins. */

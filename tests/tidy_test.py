@@ -121,6 +121,8 @@ UNBOUND = {
     "TERM_MAX_MS": "limit of the protocol",
     "LH_M_SESSION_ID_BYTES": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
+    "LH_FINDER_TEXT_MAX": "size of a sentence",
+    "LH_CLUSTER_ID_BYTES": "size of an id",
     "LH_PATH_BYTES_MAX": "limit of the protocol",
     "LH_REPLICATION_MAX": "limit of a setting",
     "LH_SESSION_TERM_MIN_NS": "limit of a setting",

@@ -35,9 +35,26 @@ static void go_on(struct lh_cs_session *s)
     lh_timer_set(&cs->timers, &a->timer, lh_finder_deadline(&a->finder));
 }
 
+/* SES-10: it is said while it lasts. */
+static void say_trouble(struct lh_cs_session *s)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_active *a = &s->active;
+    struct lh_instant again =
+        lh_instant_add(a->trouble_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
+    char text[LH_FINDER_TEXT_MAX];
+
+    if ((a->trouble_logged.ns != 0 && !lh_instant_reached(cs->now, again)) ||
+        !lh_finder_trouble(&a->finder, text))
+        return;
+    lh_fx_log(cs->fx, LH_ERROR, "%s", text);
+    a->trouble_logged = cs->now;
+}
+
 static void look(struct lh_cs_session *s)
 {
     go_on(s);
+    say_trouble(s);
     if (s->active.choice != s->active.finder.choices)
         lh_cs_session_chosen(s);
 }
@@ -60,7 +77,10 @@ static void answered(struct lh_cs_link *l, const void *reply, struct lh_buf *pay
 
     (void)payload;
     lh_cs_link_close(s->cs, l->id, LH_OK, NULL);
-    lh_finder_answered(&s->active.finder, s->cs->now, place, reply, s->cluster_id);
+    lh_finder_answered(&s->active.finder, s->cs->now, place, reply);
+    if (LH_PLANTED("foreign-answer-ends-a-server") &&
+        !lh_finder_is_ours(&s->active.finder, ((const Leasehold__MastersReply *)reply)->cluster_id))
+        lh_fx_stopped(s->cs->fx, LH_ERR_WRONG_IDENTITY);
     look(s);
 }
 
@@ -93,7 +113,9 @@ void lh_cs_active_init(struct lh_cs_session *s)
 {
     const struct lh_chunkserver_config *c = &s->cs->config;
 
-    lh_finder_init(&s->active.finder, &c->finder, c->masters, c->master_count, c->master_term);
+    lh_finder_init(
+        &s->active.finder, &c->finder, c->cluster_id, c->masters, c->master_count, c->master_term);
+    s->active.choice = s->active.finder.choices;
     s->active.timer.fire = timer_fires;
     s->active.silence.fire = silent;
 }
@@ -117,6 +139,14 @@ void lh_cs_active_stop(struct lh_cs_session *s)
     }
 }
 
+bool lh_cs_active_seeks(struct lh_cs_session *s)
+{
+    if (s->active.finder.state != LH_FINDER_LOST)
+        return false;
+    go_on(s);
+    return true;
+}
+
 const char *lh_cs_active_take(struct lh_cs_session *s)
 {
     struct lh_cs_active *a = &s->active;
@@ -128,11 +158,25 @@ const char *lh_cs_active_take(struct lh_cs_session *s)
     return a->address;
 }
 
+bool lh_cs_session_trouble(const struct lh_cs_session *s, char *text)
+{
+    return lh_finder_trouble(&s->active.finder, text);
+}
+
 void lh_cs_active_failed(struct lh_cs_session *s, int error)
 {
     lh_timer_unset(&s->cs->timers, &s->active.silence);
     lh_finder_failed(&s->active.finder, s->active.choice, error);
     go_on(s);
+}
+
+bool lh_cs_active_is_ours(struct lh_cs_session *s, const char *cluster)
+{
+    bool is = lh_finder_named(&s->active.finder, s->active.choice, cluster);
+
+    if (!is)
+        say_trouble(s);
+    return is;
 }
 
 void lh_cs_active_registered(struct lh_cs_session *s, const Leasehold__Registered *m)

@@ -63,10 +63,12 @@ static void sent(struct lh_cs_link *l)
 
 void lh_cs_session_start(struct lh_cs_session *s)
 {
-    if (s->logs->loading > 0 || s->registration.number > 0)
+    if (s->logs->loading > 0 || s->started)
         return;
+    s->started = true;
     lh_cs_scrub_start(s->serving);
-    session_connect(s);
+    if (!lh_cs_active_seeks(s))
+        session_connect(s);
     session_set_timer(s);
 }
 
@@ -132,7 +134,7 @@ void lh_cs_session_chosen(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
     const char *address = lh_finder_address(&s->active.finder);
-    bool elsewhere = strcmp(s->active.address, address) != 0;
+    bool elsewhere = s->active.address == NULL || strcmp(s->active.address, address) != 0;
 
     if (cs->master.state != LH_CS_SESSION_DOWN && !elsewhere) {
         s->active.choice = s->active.finder.choices;
@@ -160,11 +162,6 @@ static int check_answer(
         m->error_text[0] == '\0' ? "" : ": ", m->error_text);
     if (error != LH_OK)
         return error;
-    if (s->cluster_id[0] != '\0' && strcmp(s->cluster_id, m->cluster_id) != 0) {
-        snprintf(why, why_size, "it is of cluster %.64s, and this server of %s", m->cluster_id,
-            s->cluster_id);
-        return LH_ERR_WRONG_IDENTITY;
-    }
     if (cs->master.reign_name != 0 && m->reign_name_seen != cs->master.reign_name &&
         !LH_PLANTED("other-history-believed")) {
         LH_MARK("master-of-another-history");
@@ -204,6 +201,10 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
 
     if (cs->master.state != LH_CS_SESSION_REGISTERING || !lh_cs_registration_answers(s, m->stamp))
         return;
+    if (!lh_cs_active_is_ours(s, m->cluster_id)) {
+        hang_up(s, LH_ERR_WRONG_IDENTITY);
+        return;
+    }
     char why[768];
     int error = check_answer(s, m, why, sizeof why);
     /* SES-1b; once on a stream, or two processes with one data directory challenge each other for

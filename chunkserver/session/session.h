@@ -26,3 +26,5 @@ void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept);
 bool lh_cs_session_is_failing(const struct lh_cs_session *s);
 /* Of one that is failing: what it has can be read (REC-8). */
 bool lh_cs_session_is_read_only(const struct lh_cs_session *s);
+/* As lh_finder_trouble(). */
+bool lh_cs_session_trouble(const struct lh_cs_session *s, char *text);

@@ -96,36 +96,6 @@ static void add_data_dir(const struct cluster *cluster, struct lh_child *c)
     free(data);
 }
 
-static bool is_of_one_master(const struct cluster *cluster)
-{
-    char *path = path_in(cluster->dir, "master", "");
-    bool there = access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
-/* A directory keeps the kind of store that it began with: the chunkservers' data belongs to the
- * metadata there. */
-static int check_store(const struct cluster *cluster)
-{
-    const struct options *o = cluster->options;
-    if (o->masters > 1 && is_of_one_master(cluster))
-        return lh_command_error(LH_EXIT_FAILED, COMMAND,
-            "%s was made with a single master, whose metadata is not in etcd: leave --masters out, "
-            "or give another --dir",
-            cluster->dir);
-    if (o->masters == 1 && lh_local_etcd_is_in(cluster->dir))
-        return lh_command_error(LH_EXIT_FAILED, COMMAND,
-            "%s was made with several masters, whose metadata is in etcd: give --masters, or "
-            "another --dir",
-            cluster->dir);
-    if (o->masters == 1)
-        return LH_EXIT_OK;
-    if (!lh_local_etcd_is_installed())
-        return LH_EXIT_SYSTEM;
-    return lh_local_etcd_fits(cluster->dir, o->etcd, o->port) ? LH_EXIT_OK : LH_EXIT_FAILED;
-}
-
 static bool describe_master(struct cluster *cluster, uint64_t number, const char *store)
 {
     const struct options *o = cluster->options;
@@ -227,7 +197,8 @@ static int check_addresses(const struct cluster *cluster)
 
 static int start_all(struct cluster *cluster)
 {
-    int code = check_store(cluster);
+    int code = lh_local_etcd_check(
+        cluster->dir, cluster->options->masters, cluster->options->etcd, cluster->options->port);
     if (code != LH_EXIT_OK)
         return code;
     if (!prepare_tls(cluster) || !describe_masters(cluster) || !describe_chunkservers(cluster))
@@ -331,6 +302,28 @@ static int explain(const struct cluster *cluster)
         (double)lh_duration_ms(cluster->options->timeout) / 1000, cluster->dir);
 }
 
+/* A child has ended, or somebody wants all to stop. */
+static bool is_over(void *arg)
+{
+    struct cluster *cluster = arg;
+
+    return take_signal(cluster, 0, NULL) || cluster->stop;
+}
+
+static int begin_cluster(struct cluster *cluster)
+{
+    if (cluster->etcd == 0)
+        return LH_EXIT_OK;
+    int error = lh_local_etcd_begin(cluster->children, cluster->etcd, cluster->tls_dir,
+        cluster->options->timeout, is_over, cluster);
+    if (error == LH_OK)
+        return LH_EXIT_OK;
+    if (cluster->stop)
+        return LH_EXIT_FAILED;
+    cluster->dir_is_temporary = false; /* its logs are wanted */
+    return error == LH_ERR_CANCELLED ? explain(cluster) : LH_EXIT_UNAVAILABLE;
+}
+
 static int wait_until_ready(struct cluster *cluster)
 {
     const struct lh_cluster_options options = {.tls_dir = cluster->tls_dir};
@@ -382,6 +375,8 @@ static int run(struct cluster *cluster)
     (void)sigprocmask(SIG_BLOCK, &cluster->signals, NULL);
 
     int code = start_all(cluster);
+    if (code == LH_EXIT_OK)
+        code = begin_cluster(cluster);
     if (code == LH_EXIT_OK)
         code = wait_until_ready(cluster);
     if (code == LH_EXIT_OK) {

@@ -5,6 +5,7 @@
 #include "client/command/authority.h"
 #include "client/command/command.h"
 #include "client/command/local_tls.h"
+#include "master/copy/copy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 
 extern char **environ;
 
-bool lh_local_etcd_is_installed(void)
+static bool is_installed(void)
 {
     if (lh_child_can_run("etcd"))
         return true;
@@ -34,7 +35,7 @@ static FILE *open_note(const char *dir, const char *mode)
     return fopen(path, mode);
 }
 
-bool lh_local_etcd_is_in(const char *dir)
+static bool is_in(const char *dir)
 {
     FILE *file = open_note(dir, "re");
 
@@ -43,7 +44,7 @@ bool lh_local_etcd_is_in(const char *dir)
     return file != NULL;
 }
 
-bool lh_local_etcd_fits(const char *dir, uint64_t members, uint64_t port)
+static bool fits(const char *dir, uint64_t members, uint64_t port)
 {
     uint64_t old_members = 0, old_port = 0;
     FILE *file = open_note(dir, "re");
@@ -58,6 +59,33 @@ bool lh_local_etcd_fits(const char *dir, uint64_t members, uint64_t port)
         "%s was made with --etcd=%" PRIu64 " --port=%" PRIu64 ": give these, or another --dir", dir,
         old_members, old_port);
     return false;
+}
+
+static bool is_of_one_master(const char *dir)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof path, "%s/master", dir);
+    return access(path, F_OK) == 0;
+}
+
+int lh_local_etcd_check(const char *dir, uint64_t masters, uint64_t members, uint64_t port)
+{
+    if (masters > 1 && is_of_one_master(dir))
+        return lh_command_error(LH_EXIT_FAILED, COMMAND,
+            "%s was made with a single master, whose metadata is not in etcd: leave --masters out, "
+            "or give another --dir",
+            dir);
+    if (masters == 1 && is_in(dir))
+        return lh_command_error(LH_EXIT_FAILED, COMMAND,
+            "%s was made with several masters, whose metadata is in etcd: give --masters, or "
+            "another --dir",
+            dir);
+    if (masters == 1)
+        return LH_EXIT_OK;
+    if (!is_installed())
+        return LH_EXIT_SYSTEM;
+    return fits(dir, members, port) ? LH_EXIT_OK : LH_EXIT_FAILED;
 }
 
 bool lh_local_etcd_note(const char *dir, uint64_t members, uint64_t port)
@@ -174,4 +202,34 @@ char *lh_local_etcd_store(const struct lh_child *members, uint64_t count)
     (void)fputs("/leasehold", out);
     (void)fclose(out);
     return text;
+}
+
+int lh_local_etcd_begin(const struct lh_child *members, uint64_t count, const char *tls_dir,
+    struct lh_duration patience, bool (*interrupted)(void *arg), void *arg)
+{
+    struct lh_tls_options tls = {.dir = tls_dir};
+    struct lh_etcd_options etcd = {0};
+    char id[LH_STORE_CLUSTER_BYTES], why[1200] = "";
+    char *store = lh_local_etcd_store(members, count);
+    int error = lh_tls_options_take(&tls, why, sizeof why) ? LH_OK : LH_ERR_INVALID_ARGUMENT;
+
+    if (error == LH_OK) {
+        const struct lh_store_init wanted = {
+            .store = store,
+            .etcd = &etcd,
+            .tls = tls.files,
+            .patience = patience,
+            .interrupted = interrupted,
+            .arg = arg,
+        };
+        error = lh_store_init(&wanted, id, why, sizeof why);
+    }
+    free(store);
+    lh_etcd_options_free(&etcd);
+    lh_tls_options_free(&tls);
+    if (error == LH_ERR_ALREADY_EXISTS)
+        return LH_OK;
+    if (error != LH_OK && error != LH_ERR_CANCELLED)
+        (void)lh_command_error(0, COMMAND, "no cluster begins: %s", why);
+    return error;
 }

@@ -1,5 +1,5 @@
-/* `leasehold store copy`: metadata from one kind of store into the other. The only command that
- * works on masters' stores themselves, since no master runs meanwhile. */
+/* `leasehold store init`: a cluster begins in etcd. `leasehold store copy`: metadata from one kind
+ * of store into the other. The only command that works on masters' stores themselves. */
 #include "client/command/command.h"
 
 #include "client/command/json.h"
@@ -149,6 +149,37 @@ static int copy(struct options *o, const char *from, const char *to)
     return LH_EXIT_OK;
 }
 
+static int init(struct options *o, const char *store)
+{
+    char why[1200] = "", cluster[LH_STORE_CLUSTER_BYTES];
+
+    if (!lh_tls_options_take(&o->tls, why, sizeof why))
+        return lh_command_error(LH_EXIT_USAGE, COMMAND, "%s", why);
+    const struct lh_store_init wanted = {
+        .store = store,
+        .etcd = &o->etcd,
+        .tls = o->tls.files,
+        .patience = o->timeout,
+        .interrupted = interrupted,
+    };
+    take_signals();
+    int error = lh_store_init(&wanted, cluster, why, sizeof why);
+    lh_etcd_options_free(&o->etcd);
+    lh_tls_options_free(&o->tls);
+    if (error != LH_OK)
+        return lh_command_error(
+            exit_code(error), COMMAND, "%s", why[0] != '\0' ? why : lh_error_text(error));
+    if (o->json)
+        lh_command_print_json(json_pack(
+            "{s:o, s:o}", "store", lh_json_text(store), "cluster_id", lh_json_text(cluster)));
+    else
+        (void)printf("cluster %s begins in %s; masters that wait there go on\n", cluster,
+            lh_command_shown(store));
+    if (fflush(stdout) != 0)
+        return lh_command_error(LH_EXIT_IO, COMMAND, "cannot write to standard output");
+    return LH_EXIT_OK;
+}
+
 int lh_command_store(int argc, char **argv)
 {
     struct options o = {0};
@@ -164,23 +195,29 @@ int lh_command_store(int argc, char **argv)
     };
     const struct lh_flags flags = {
         .command = "leasehold store",
-        .usage = "copy FROM TO [OPTION]...",
-        .summary = "Copies a cluster's metadata from one kind of store into the other, while no "
-                   "master runs. FROM and TO are\nlmdb:DIRECTORY and etcd:HOST:PORT,.../PREFIX, as "
-                   "in leasehold-master --store. Afterwards no master\nstarts on FROM. If it is "
-                   "interrupted, the same copy can be run again.",
+        .usage = "init STORE | copy FROM TO [OPTION]...",
+        .summary =
+            "init: begins a cluster in etcd, where there is none; masters wait for that. "
+            "STORE is etcd:HOST:PORT,.../PREFIX,\nas in leasehold-master --store.\n"
+            "copy: copies a cluster's metadata from one kind of store into the other, while "
+            "no master runs. FROM and TO\nare lmdb:DIRECTORY and such a STORE. Afterwards no "
+            "master starts on FROM. If it is interrupted, the same\ncopy can be run again.",
         LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     int code;
 
-    if (!lh_command_parse(&flags, argc, argv, 3, 3, &args, &code))
+    if (!lh_command_parse(&flags, argc, argv, 2, 3, &args, &code))
         return code;
-    if (strcmp(args.args[0], "copy") == 0)
+    if (strcmp(args.args[0], "copy") == 0 && args.arg_count == 3)
         code = copy(&o, args.args[1], args.args[2]);
+    else if (strcmp(args.args[0], "init") == 0 && args.arg_count == 2)
+        code = init(&o, args.args[1]);
     else
-        code = lh_command_error(
-            LH_EXIT_USAGE, COMMAND, "there is no 'store %s', only 'store copy'", args.args[0]);
+        code = lh_command_error(LH_EXIT_USAGE, COMMAND,
+            "'store %s' with %zu arguments is no command: use 'store init STORE' or 'store copy "
+            "FROM TO'",
+            args.args[0], args.arg_count - 1);
     lh_flags_free(&args);
     return code;
 }

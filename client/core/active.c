@@ -95,6 +95,18 @@ static void keep_up(struct lh_client *c)
         move_attached(a);
 }
 
+static void ask_at(struct lh_client *c, size_t place)
+{
+    struct lh_client_active *a = &c->active;
+    Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+    struct lh_client_link *link = &a->links[place].link;
+
+    request.reign_heard = a->finder.reign;
+    lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
+        a->finder.config.answer_timeout);
+    lh_fx_send(c->fx, link->id, &request.base, NULL);
+}
+
 static void go_on(struct lh_client *c)
 {
     struct lh_client_active *a = &c->active;
@@ -102,14 +114,9 @@ static void go_on(struct lh_client *c)
 
     while (lh_finder_late(&a->finder, c->now, &place))
         lh_client_link_close(c, &a->links[place].link);
-    while (is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) {
-        Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
-        request.reign_heard = c->active.finder.reign;
-        struct lh_client_link *link = &a->links[place].link;
-        lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
-            a->finder.config.answer_timeout);
-        lh_fx_send(c->fx, link->id, &request.base, NULL);
-    }
+    while ((is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) ||
+           lh_finder_introduce(&a->finder, c->now, &place))
+        ask_at(c, place);
     keep_up(c);
     set_timer(c);
 }
@@ -151,7 +158,7 @@ static void answered(void *owner, const void *message, struct lh_buf *payload)
 
     (void)payload;
     note_refusal(&c->active, NULL);
-    lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message, "");
+    lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message);
     wake(c);
 }
 
@@ -170,7 +177,8 @@ void lh_client_active_init(struct lh_client *c, const struct lh_client_config *c
 {
     struct lh_client_active *a = &c->active;
 
-    lh_finder_init(&a->finder, &config->finder, config->masters, config->master_count, 0);
+    lh_finder_init(
+        &a->finder, &config->finder, config->cluster, config->masters, config->master_count, 0);
     a->timer.fire = timer_fires;
     for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
         a->links[i].client = c;
@@ -288,12 +296,24 @@ bool lh_client_active_moved(const struct lh_client *c, const struct lh_client_se
     return f->state == LH_FINDER_LOST || seeker->choice != f->choices;
 }
 
+/* The choice has answered. */
+static void heard(struct lh_client *c)
+{
+    if (is_wanted(c) || c->active.finder.curious)
+        wake(c);
+}
+
+bool lh_client_active_is_ours(
+    struct lh_client *c, const struct lh_client_seeker *seeker, const char *cluster)
+{
+    return lh_finder_named(&c->active.finder, seeker->choice, cluster);
+}
+
 void lh_client_active_acts(
     struct lh_client *c, const struct lh_client_seeker *seeker, uint64_t reign)
 {
     lh_finder_acts(&c->active.finder, seeker->choice, reign);
-    if (is_wanted(c))
-        wake(c);
+    heard(c);
 }
 
 void lh_client_active_greeted(
@@ -327,6 +347,5 @@ void lh_client_active_answered(struct lh_client *c, const struct lh_client_seeke
         const Leasehold__LocateReply *m = reply;
         lh_finder_learn(f, choice, m->masters, m->n_masters);
     }
-    if (is_wanted(c))
-        wake(c);
+    heard(c);
 }

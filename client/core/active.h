@@ -76,6 +76,11 @@ void lh_client_active_acts(
 /* LH_CALL_KNOWN_MASTERS. */
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call);
 
+/* The master that it chose has named its cluster ("": it did not). False: another one than this
+ * client's (SES-10). */
+bool lh_client_active_is_ours(
+    struct lh_client *c, const struct lh_client_seeker *seeker, const char *cluster);
+
 /* Likewise, by what it greets a session with. */
 void lh_client_active_greeted(
     struct lh_client *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting);

@@ -135,8 +135,11 @@ static void expire_ask(struct lh_client_ask *ask)
     } else if (ask->reason != LH_OK) {
         snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
     } else if (ask->seeker.address == NULL) {
+        char trouble[LH_FINDER_TEXT_MAX];
+        bool has = lh_finder_trouble(&ask->client->active.finder, trouble);
         error = LH_ERR_DEADLINE_EXCEEDED;
-        snprintf(text, sizeof text, "no master says that it is the active one");
+        snprintf(text, sizeof text, "no master says that it is the active one%s%.440s",
+            has ? "; " : "", has ? trouble : "");
     } else {
         error = LH_ERR_DEADLINE_EXCEEDED;
         snprintf(

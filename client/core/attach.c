@@ -243,15 +243,6 @@ static bool is_believed(const struct lh_client_session *s, const Leasehold__Gree
     return m->reign >= seen && m->reign >= s->reign;
 }
 
-static bool is_ours(struct lh_client_session *s, const char *cluster_id)
-{
-    if (s->cluster_id == NULL || s->cluster_id[0] == '\0') {
-        free(s->cluster_id);
-        s->cluster_id = lh_strdup(cluster_id);
-    }
-    return cluster_id[0] == '\0' || strcmp(s->cluster_id, cluster_id) == 0;
-}
-
 /* A third of the term, or what the master says if that is less. */
 static struct lh_duration beat_every(const Leasehold__Greeting *m)
 {
@@ -270,7 +261,7 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         lh_client_attach_failed(s, LH_ERR_STALE_MASTER, NULL);
         return;
     }
-    if (!is_ours(s, m->cluster_id)) {
+    if (!lh_client_active_is_ours(c, &s->seeker, m->cluster_id)) {
         lh_client_attach_failed(s, LH_ERR_WRONG_IDENTITY, "it is of another cluster");
         return;
     }

@@ -114,8 +114,8 @@ struct lh_client_config {
     void (*guard)(
         void *guard_arg, bool on); /* around changes of what other threads read; NULL: none do */
     void *guard_arg;
-
     struct lh_finder_config finder; /* how the active master is found */
+    const char *cluster; /* that it belongs to; NULL: that of the master that it chooses first */
 };
 
 struct lh_client *lh_client_create(const struct lh_client_config *config);

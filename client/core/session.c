@@ -33,7 +33,6 @@ static void free_session(struct lh_client_session *s)
     free(s->host);
     free(s->process);
     free(s->label);
-    free(s->cluster_id);
     free(s);
 }
 

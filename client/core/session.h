@@ -89,7 +89,6 @@ struct lh_client_session {
     bool greeted;                  /* by any master: the session is on record */
     uint64_t reign;                /* the highest that greeted it */
     uint64_t reign_name;           /* of that reign (SES-9); 0: not known */
-    char *cluster_id;              /* of the first greeting; NULL: none */
     unsigned failures;             /* of streams in a row */
     int reason;                    /* of the last one ... */
     char text[LH_CALL_TEXT_BYTES]; /* ... and what was said of it */

@@ -516,8 +516,8 @@ struct lh_master_info {
     bool answered; /* false: what follows is not known */
     char *trouble; /* why it did not answer, or "" */
     bool acting;   /* it is the active master, and acts */
-    /* ACTIVE; UNCONFIRMED (it was active, and does not know whether it still is); STANDBY; LOADING
-     * (its copy of the store); RESIGNING */
+    /* ACTIVE; UNCONFIRMED (it was active, and does not know whether it still is); STANDBY; WAITING
+     * (its store has no cluster); LOADING (its copy of the store); RESIGNING */
     char *state;
     uint64_t state_ms; /* for so long; 0: not known */
     uint64_t reign;    /* the newest that it knows of */

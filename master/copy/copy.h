@@ -1,4 +1,7 @@
-/* `leasehold store copy`: brings a cluster's metadata from LMDB into etcd or back, while no master
+/* `leasehold store`: begins a cluster in etcd (lh_store_init()), and brings a cluster from one kind
+ * of store into the other.
+ *
+ * `leasehold store copy`: brings a cluster's metadata from LMDB into etcd or back, while no master
  * runs. What is done with etcd is in master/reigns (move.c); this is the process around it, and
  * what is done with LMDB:
  *
@@ -47,3 +50,25 @@ struct lh_store_copy {
  *   others             what the directory's file system says */
 LH_MUST_USE int lh_store_copy(
     const struct lh_store_copy *wanted, struct lh_store_copied *result, char *why, size_t why_size);
+
+struct lh_store_init {
+    const char *store; /* etcd:HOST:PORT,.../PREFIX */
+    struct lh_etcd_options *etcd;
+    struct lh_rpc_tls tls;
+    struct lh_duration patience;
+    bool (*interrupted)(void *arg); /* asked now and then; true: stop */
+    void *arg;
+};
+
+/* Of a cluster's id, with its end. */
+#define LH_STORE_CLUSTER_BYTES 33u
+
+/* Begins a cluster where there is none (HA-13). `cluster`: its id. On failure `why` is a sentence
+ * with what to do.
+ *   ALREADY_EXISTS     there is a cluster, or something else
+ *   UNAVAILABLE        etcd does not answer; it is run again
+ *   CANCELLED          interrupted
+ *   INVALID_ARGUMENT   a cluster does not begin so in that store
+ *   others             etcd refuses */
+LH_MUST_USE int lh_store_init(const struct lh_store_init *wanted,
+    char cluster[LH_STORE_CLUSTER_BYTES], char *why, size_t why_size);

@@ -27,7 +27,8 @@ static struct lh_instant candidate_at(const struct lh_reigns *r)
     const LeaseholdStored__Head *head = r->copy.said;
     struct lh_instant at = r->copy.learned_at;
 
-    if (r->out_of_use != NULL && r->config.task == LH_REIGN_SERVE)
+    if (r->config.task == LH_REIGN_SERVE && (head == NULL || r->out_of_use != NULL) &&
+        !(head == NULL && LH_PLANTED("cluster-begins-by-itself")))
         return LH_INSTANT_NEVER;
     if (may_go_on(r)) {
         uint64_t term = head->reign_term_ns;

@@ -36,7 +36,6 @@ void lh_r_take_head(
 
     lh_r_bytes_clear(&c->head);
     lh_r_head_free(c->said);
-    r->headless = false;
     c->head = bytes;
     c->said = said;
     c->head_revision = revision;

@@ -84,6 +84,16 @@ void lh_r_large_go(struct lh_reigns *r);
 void lh_r_large_applied(struct lh_reigns *r, enum lh_r_write kind);
 void lh_r_large_clear(struct lh_reigns *r);
 
+/* ---- begin.c */
+
+/* The copy is whole, and has no head: the operator is told that this master waits. */
+void lh_r_waits(struct lh_reigns *r);
+/* What the copy says whose store it is; the operator is told if it was another one's before. */
+void lh_r_note_cluster(struct lh_reigns *r);
+/* As lh_r_move_allows() and lh_r_move_claim(), of INIT. */
+bool lh_r_init_allows(struct lh_reigns *r);
+void lh_r_init_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__Head *head);
+
 /* ---- move.c */
 
 struct lh_r_move {
@@ -198,6 +208,7 @@ struct lh_reigns {
     uint64_t known_reign, known_name; /* the same, before the copy that is loaded */
 
     struct lh_master *master;
+    char *cluster; /* the first that was seen in the store; NULL: none yet */
     struct lh_instant confirmed_until;
     struct lh_duration share; /* the holder's share of T_reign */
 
@@ -205,7 +216,6 @@ struct lh_reigns {
     char *token;      /* who this is to etcd; NULL: it has not said, or does not ask */
     bool complaining; /* the operator knows that etcd does not answer, ... */
     bool prefix_seen; /* whether others have keys there was looked at */
-    bool headless;    /* ... that the prefix has keys and no head */
     struct lh_r_copy copy;
     struct lh_r_gate gate;
     struct lh_r_writer writer;

@@ -112,6 +112,7 @@ void lh_reigns_destroy(struct lh_reigns *r)
     free((char *)(uintptr_t)r->config.cluster);
     free((char *)(uintptr_t)r->config.even_if_moved_to);
     free(r->out_of_use);
+    free(r->cluster);
     free(r->token);
     free(r->store_trouble);
     lh_r_upkeep_clear(r);

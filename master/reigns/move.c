@@ -137,6 +137,8 @@ bool lh_r_move_allows(struct lh_reigns *r)
         /* Its pairs do not fit together yet. */
         lh_r_learn_later(r, lh_nanoseconds(r->config.reign_term.ns / 4));
         return false;
+    case LH_REIGN_INIT:
+        return lh_r_init_allows(r);
     case LH_REIGN_FILL:
         if (may_fill(r))
             lh_r_claim(r);
@@ -231,6 +233,10 @@ static void raise_term(struct lh_r_move *m, uint64_t reign)
 void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__Head *head)
 {
     r->move.claimed = true;
+    if (r->config.task == LH_REIGN_INIT) {
+        lh_r_init_claim(r, t, head);
+        return;
+    }
     head->elsewhere = (char *)(uintptr_t)r->config.elsewhere;
     if (r->config.task == LH_REIGN_TAKE) {
         head->state = MOVED;
@@ -271,6 +277,10 @@ void lh_r_move_begin(struct lh_reigns *r)
     struct lh_r_move *m = &r->move;
     struct lh_change *pairs = m->pairs;
 
+    if (r->config.task == LH_REIGN_INIT) {
+        lh_r_stop_with(r, LH_OK);
+        return;
+    }
     lh_r_enter(r, LH_REIGN_COPYING);
     lh_r_call_end(r, LH_R_WATCH); /* it would show this head as another one's */
     m->capacity = 0;
@@ -324,10 +334,10 @@ bool lh_r_move_was_ended(const struct lh_reigns *r, const Etcdserverpb__KeyValue
 
 void lh_r_move_lost(struct lh_reigns *r)
 {
-    if (r->config.task == LH_REIGN_FILL && r->phase == LH_REIGN_CLAIMING)
+    if (r->config.task != LH_REIGN_TAKE && r->phase == LH_REIGN_CLAIMING)
         (void)refuse(r, LH_ERR_ALREADY_EXISTS,
-            "etcd has other keys under this prefix, or a master has just begun to use it: nothing "
-            "was changed; stop the masters, and give a prefix that has no keys");
+            "etcd has other keys under this prefix, or a cluster has just begun there: nothing "
+            "was changed; give a prefix that has no keys");
     else
         (void)refuse(r, LH_ERR_IN_USE,
             "another process has written to the store in etcd meanwhile: stop all masters and "

@@ -237,6 +237,8 @@ void lh_r_answer_masters(struct lh_reigns *r, uint64_t link)
     const LeaseholdStored__Head *head = r->copy.said;
 
     reply.reign = r->top_reign;
+    if (r->cluster != NULL)
+        reply.cluster_id = r->cluster;
     reply.acting = lh_r_is_confirmed(r);
     reply.master_id = (char *)(uintptr_t)r->config.id;
     reply.process = r->process;

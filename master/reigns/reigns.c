@@ -54,12 +54,14 @@ void lh_r_anew(struct lh_reigns *r, const char *why)
 
 static void refuse_all(struct lh_reigns *r)
 {
-    char text[400];
+    char text[700];
     const LeaseholdStored__Head *head = r->copy.said;
 
     if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING &&
         strcmp(head->master_id, r->config.id) != 0)
         snprintf(text, sizeof text, "the active master is %.300s", head->address);
+    else if (r->out_of_use != NULL)
+        snprintf(text, sizeof text, "%s", r->out_of_use);
     else
         snprintf(text, sizeof text, "no master is known to be active");
     lh_r_links_end(r, LH_ERR_NOT_ACTIVE, text);
@@ -100,6 +102,7 @@ void lh_r_follows(struct lh_reigns *r)
         return;
     r->counts.loaded++;
     lh_r_enter(r, LH_REIGN_STANDBY);
+    lh_r_waits(r);
     lh_fx_log(r->fx, LH_INFO, "standby: the copy stands at etcd's revision %" PRId64 "%s%.300s",
         r->copy.revision, r->copy.said != NULL ? "; the last reign is of " : "",
         r->copy.said != NULL ? r->copy.said->master_id : "");
@@ -147,12 +150,6 @@ void lh_r_begin_acting(struct lh_reigns *r)
         lh_r_stop_with(r, LH_ERR_CORRUPT);
         return;
     }
-    if (head->reign == 1)
-        lh_fx_log(r->fx, LH_WARN,
-            "etcd had nothing under the prefix \"%.150s\": a new cluster begins there, without any "
-            "files; if this master belongs to another one, stop it and correct the prefix in "
-            "--store",
-            r->config.prefix);
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
         head->reign, r->config.id);
     r->counts.reigns++;
@@ -390,6 +387,8 @@ void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects 
     r->wall_ms = in->wall_ms;
     r->fx = fx;
     dispatch(r, in);
+    if (r->config.task == LH_REIGN_SERVE && r->phase != LH_REIGN_STOPPED)
+        lh_r_note_cluster(r);
     if (r->phase != LH_REIGN_STOPPED) {
         lh_r_calls_step(r);
         lh_r_records_step(r);

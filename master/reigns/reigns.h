@@ -27,6 +27,7 @@
  *   prefix.c     whether others have keys there
  *   calls.c      calls of etcd: members, copies of a request, what waits to be sent again
  *   upkeep.c     etcd's history and size
+ *   begin.c      a store that has no cluster: who waits for one, and who begins it
  *   move.c       a store that is filled from another one, or whose content goes to another one
  *   records.c    which masters there are, and what every one of them answers */
 #pragma once
@@ -70,11 +71,13 @@
     X(records_max, 1024, 64, "records of masters that are read, by id; the newest of them count")  \
     X(deaths_max, 3, 1, "with so many processes in a row that died soon no reign is resigned")
 
-/* What a process wants of the store. FILL and TAKE are `leasehold store copy`: it takes part as a
- * candidate does, and never acts as a master. All but SERVE stop when they are done: with LH_OK, or
- * with an error that the last line of the log explains. */
+/* What a process wants of the store. All but SERVE are `leasehold store`: it takes part as a
+ * candidate does, and never acts as a master. The core stops when it is done: with LH_OK, or with
+ * an error that its last line of the log explains. */
 enum lh_reign_task {
     LH_REIGN_SERVE,
+    /* An empty store gets the first head, which says that a cluster begins there (HA-13). */
+    LH_REIGN_INIT,
     /* An empty store gets what lh_reigns_fill() was given. One commit without changes (PERSIST)
      * comes when all of it is there: with its completion the first reign may begin. */
     LH_REIGN_FILL,
@@ -160,7 +163,8 @@ struct lh_reign_state {
     size_t waiting;                    /* inputs that wait */
     int64_t revision;                  /* of etcd, up to which its copy stands */
     uint64_t pairs, bytes;             /* FILL: in place, and of all; TAKE: read so far */
-    bool claimed; /* FILL, TAKE: it was tried to put a head, so the store may not be what it was */
+    const char *cluster;               /* NULL: none is known; of INIT the one that it begins */
+    bool claimed; /* not SERVE: it was tried to put a head, so the store may not be what it was */
 };
 
 void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state);

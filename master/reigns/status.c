@@ -79,7 +79,7 @@ const char *lh_r_state_name(const struct lh_reigns *r)
         return lh_r_is_confirmed(r) ? "ACTIVE" : "UNCONFIRMED";
     case LH_REIGN_STANDBY:
     case LH_REIGN_CLAIMING:
-        return "STANDBY";
+        return r->copy.said == NULL ? "WAITING" : "STANDBY";
     case LH_REIGN_LEARNING:
     case LH_REIGN_LOADING:
         return "LOADING";
@@ -110,6 +110,7 @@ void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state)
         .revision = r->phase == LH_REIGN_ACTING ? r->copy.head_revision : r->copy.revision,
         .pairs = r->writer.large != NULL ? r->writer.placed : r->move.count,
         .bytes = r->move.bytes,
+        .cluster = r->cluster,
         .claimed = r->move.claimed,
     };
     if (r->phase == LH_REIGN_ACTING)

@@ -284,15 +284,6 @@ static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
         return;
     }
     LH_MARK("claim-lost");
-    if (head == NULL && r->copy.said == NULL && !r->headless) {
-        r->headless = true;
-        lh_fx_log(r->fx, LH_ERROR,
-            "etcd has keys that begin with \"%s\" and no head: this is no store of masters, or "
-            "somebody deleted the key %s%s; nothing is done while that is so. Its last bytes are "
-            "in etcd's history: put them back, as \"A key that was deleted or changed\" in "
-            "docs/operations.md says",
-            r->config.prefix, r->config.prefix, LH_R_HEAD);
-    }
     if (head != NULL && LH_PLANTED("claims-with-an-old-copy")) {
         LeaseholdStored__Head *said = lh_r_head_read(head->value.data, head->value.len);
         if (said != NULL) {

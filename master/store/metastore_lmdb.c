@@ -2,7 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "master/store/begun.h"
+#include "master/store/cluster_file.h"
+#include "master/store/format_file.h"
 #include "master/store/lmdb_check.h"
 #include "runtime/directory.h"
 
@@ -21,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DIRECTORY_FORMAT  1
 #define MAP_BYTES_DEFAULT (UINT64_C(64) << 30)
 
 /* While there is no room: how often it is tried, and said. */
@@ -46,7 +46,8 @@ struct store {
     struct lh_metastore base;
     char *path;
     int directory, lock;
-    bool begun; /* BEGUN is there; the committing thread's, once it runs */
+    char cluster[LH_CLUSTER_TEXT_BYTES]; /* whose metadata it is; "": nobody's yet */
+    bool named;                          /* the file CLUSTER says so */
     MDB_env *env;
     MDB_dbi dbi;
     lh_metastore_committed *on_committed;
@@ -176,13 +177,29 @@ static void explain(struct store *s, int code, bool again)
         again ? ", it is tried again each second" : "");
 }
 
+/* `cluster` and `named` are the committing thread's, once it runs. */
+static void name_cluster(struct store *s, const struct requests *committed)
+{
+    const struct request *r;
+
+    STAILQ_FOREACH(r, committed, link) {
+        for (size_t i = 0; i < r->count && !s->named; i++) {
+            const struct lh_change *c = &r->changes[i];
+            if (c->value != NULL && c->key_size == 1 && *c->key == LH_CLUSTER_KEY[0])
+                (void)lh_cluster_in_pair(c->value, c->value_size, s->cluster);
+        }
+    }
+    if (!s->named && s->cluster[0] != 0)
+        s->named = lh_cluster_file_write(s->directory, s->cluster);
+}
+
 /* In the end it is committed, or s->failed and s->why say why it is not. */
 static void commit_or_wait(struct store *s, const struct requests *batch)
 {
     for (unsigned tries = 0;; tries++) {
         int code = commit_batch(s, batch);
         if (code == MDB_SUCCESS) {
-            s->begun = s->begun || lh_begun_write(s->directory);
+            name_cluster(s, batch);
             return;
         }
         bool again = is_shortage(s, code);
@@ -331,7 +348,7 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
         return refuse_errno(s, "open the directory", why, why_size);
     static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
     static const char *const ours[] = {
-        "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_BEGUN_FILE, NULL};
+        "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_CLUSTER_FILE, NULL};
     char stranger[256];
     if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
         lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
@@ -356,55 +373,31 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
     return LH_OK;
 }
 
-/* Writes FORMAT as a whole and durably: it is renamed into place. */
-static int write_format(struct store *s, char *why, size_t why_size)
+/* The id in the store; "": it has none. */
+static int read_cluster(const struct store *s, MDB_txn *txn, char id[LH_CLUSTER_TEXT_BYTES])
 {
-    char text[64];
-    int size = snprintf(text, sizeof text, "leasehold-master %d\n", DIRECTORY_FORMAT);
-    int fd =
-        openat(s->directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, LH_FILE_MODE);
+    MDB_val key = {strlen(LH_CLUSTER_KEY), (void *)(uintptr_t)LH_CLUSTER_KEY}, value;
+    int code = mdb_get(txn, s->dbi, &key, &value);
 
-    if (fd < 0)
-        return refuse_errno(s, "create the file FORMAT", why, why_size);
-    bool ok = write(fd, text, (size_t)size) == size && fsync(fd) == 0;
-    int code = errno;
-    ok = close(fd) == 0 && ok;
-    if (ok && renameat(s->directory, "FORMAT.new", s->directory, "FORMAT") == 0 &&
-        fsync(s->directory) == 0)
-        return LH_OK;
-    if (!ok)
-        errno = code;
-    return refuse_errno(s, "write the file FORMAT", why, why_size);
+    id[0] = 0;
+    if (code == MDB_SUCCESS && !lh_cluster_in_pair(value.mv_data, value.mv_size, id))
+        memcpy(id, s->cluster, sizeof s->cluster); /* that store is not read any further */
+    return code == MDB_NOTFOUND ? MDB_SUCCESS : code;
 }
 
-/* Whose directory is it, and can we read it? An empty one becomes ours. */
-static int check_format(struct store *s, char *why, size_t why_size)
+/* LMDB reads the store. Of an earlier release's directory it becomes known now whose it is. */
+static int check_cluster(struct store *s, const char *stored, char *why, size_t why_size)
 {
-    char text[64] = "";
-    int format = 0;
-    int fd = openat(s->directory, "FORMAT", O_RDONLY | O_CLOEXEC);
+    int error = lh_cluster_file_check(s->path, s->cluster, stored, why, why_size);
 
-    if (fd < 0 && errno != ENOENT)
-        return refuse_errno(s, "open the file FORMAT", why, why_size);
-    if (fd < 0)
-        return write_format(s, why, why_size);
-    ssize_t size = read(fd, text, sizeof text - 1);
-    int code = errno;
-    close(fd);
-    if (size < 0) {
-        errno = code;
-        return refuse_errno(s, "read the file FORMAT", why, why_size);
-    }
-    if (sscanf(text, "leasehold-master %d", &format) != 1 || format < 1) {
-        snprintf(why, why_size, "%s: the file FORMAT is not a master's", s->path);
-        return LH_ERR_WRONG_FORMAT;
-    }
-    if (format > DIRECTORY_FORMAT) {
-        snprintf(why, why_size,
-            "%s is in format %d, written by a newer release; this one reads up to %d: start the "
-            "newer release",
-            s->path, format, DIRECTORY_FORMAT);
-        return LH_ERR_WRONG_FORMAT;
+    if (error != LH_OK)
+        return error;
+    if (fsync(s->directory) != 0)
+        return refuse_errno(s, "sync the directory", why, why_size);
+    s->named = s->cluster[0] != 0;
+    if (!s->named && stored[0] != 0) {
+        memcpy(s->cluster, stored, strlen(stored) + 1);
+        s->named = lh_cluster_file_write(s->directory, s->cluster);
     }
     return LH_OK;
 }
@@ -412,7 +405,7 @@ static int check_format(struct store *s, char *why, size_t why_size)
 static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_size)
 {
     MDB_txn *txn;
-    MDB_stat stored = {0};
+    char stored[LH_CLUSTER_TEXT_BYTES] = "";
     int code = mdb_env_create(&s->env);
 
     if (code == MDB_SUCCESS)
@@ -424,7 +417,7 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS) {
         code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
         if (code == MDB_SUCCESS)
-            code = mdb_stat(txn, s->dbi, &stored);
+            code = read_cluster(s, txn, stored);
         if (code == MDB_SUCCESS)
             code = mdb_txn_commit(txn);
         else
@@ -437,14 +430,8 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
             s->base.key_bytes_max, LH_KEY_BYTES_MAX);
         return LH_ERR_SYSTEM;
     }
-    if (code == MDB_SUCCESS && s->begun && stored.ms_entries == 0)
-        return lh_begun_refuse_empty(s->path, why, why_size);
-    if (code == MDB_SUCCESS && fsync(s->directory) == 0) {
-        s->begun = s->begun || (stored.ms_entries > 0 && lh_begun_write(s->directory));
-        return LH_OK;
-    }
     if (code == MDB_SUCCESS)
-        return refuse_errno(s, "sync the directory", why, why_size);
+        return check_cluster(s, stored, why, why_size);
     snprintf(why, why_size, "%s: cannot open the metadata store: %s%s", s->path, mdb_strerror(code),
         code == ENOMEM ? "; it needs 64 GiB of address space (ulimit -v), and little memory" : "");
     return from_mdb(code);
@@ -467,9 +454,9 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
 
     int error = lock_directory(s, why, why_size);
     if (error == LH_OK)
-        error = check_format(s, why, why_size);
+        error = lh_format_file_check(s->directory, s->path, why, why_size);
     if (error == LH_OK)
-        error = lh_begun_look(s->directory, s->path, &s->begun, why, why_size);
+        error = lh_cluster_file_read(s->directory, s->path, s->cluster, why, why_size);
     if (error == LH_OK)
         error = lh_lmdb_check(s->directory, s->path, why, why_size);
     if (error == LH_OK)

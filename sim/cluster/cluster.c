@@ -159,8 +159,11 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
+    if (s->cluster->shared.etcd != NULL)
+        lh_sim_known_cluster(s->cluster, cluster_id);
     if (id != NULL) {
         LH_ASSERT(id->value_size < sizeof cluster_id);
+        memset(cluster_id, 0, sizeof cluster_id);
         memcpy(cluster_id, id->value, id->value_size);
     }
     if (term != NULL) {
@@ -409,7 +412,7 @@ static bool all_in_session(void *arg)
 void lh_sim_start_all(struct lh_sim_cluster *c)
 {
     for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
-        if (lh_sim_node(c->sim, i) != c->shared.store)
+        if (!lh_sim_shared_rests(c, lh_sim_node(c->sim, i)))
             lh_sim_start(lh_sim_node(c->sim, i));
 }
 

@@ -32,6 +32,7 @@ struct lh_sim_cluster_config {
     size_t strangers;              /* that misbehave from the beginning on (stranger.h) */
     bool roles;        /* all have certificates: strangers are readers, or nobody of ours (ACC) */
     bool capabilities; /* chunkservers ask for what the master gives (ACC-5) */
+    bool newcomers;    /* who starts, and has no cluster stored, does not know which is its own */
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
     /* Faults will make single replicas useless for good (FAIL-5; a `buffered` one that is shorter
@@ -79,6 +80,21 @@ const struct lh_master *lh_sim_acting_core(
 
 /* NULL: masters share nothing. */
 struct lh_sim_etcd *lh_sim_shared_etcd(const struct lh_sim_cluster *c);
+
+/* Under which keys a master looks for its store in that etcd. */
+enum lh_sim_prefix {
+    LH_SIM_PREFIX_OWN,
+    LH_SIM_PREFIX_ANOTHER, /* another cluster's, which nobody else is of */
+    LH_SIM_PREFIX_NONE     /* there is no cluster */
+};
+
+/* From that master's next start on. */
+void lh_sim_set_prefix(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node, enum lh_sim_prefix prefix);
+/* All masters' are their own again; who had another one crashes, and is started with all others. */
+void lh_sim_mend_prefixes(struct lh_sim_cluster *c);
+/* What is put under LH_SIM_PREFIX_NONE begins with this. */
+#define LH_SIM_NO_PREFIX "none/"
 /* What this master among others knows of its reign. False: it is down, or alone. */
 bool lh_sim_reign_of(
     const struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_reign_state *state);

@@ -49,9 +49,18 @@ struct master {
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
+    enum lh_sim_prefix prefix;   /* of its next start, where masters share an etcd */
     struct lh_sim_node *watcher; /* watchers.c */
     uint64_t process;            /* the process's number */
     uint64_t ended; /* that of one that ended, and whose watcher is to begin; 0: none */
+    enum lh_sim_prefix runs_at, ended_at; /* the prefixes of both */
+};
+
+/* `leasehold store init` of one prefix. */
+struct beginner {
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node;
+    enum lh_sim_prefix prefix;
 };
 
 struct server {
@@ -64,7 +73,8 @@ struct server {
 struct shared {
     struct lh_sim_etcd *etcd;
     struct lh_sim_node *store; /* it has the pairs of the map */
-    struct lh_change *pieces;  /* of a commit that does not count yet */
+    struct beginner beginners[LH_SIM_PREFIX_NONE];
+    struct lh_change *pieces; /* of a commit that does not count yet */
     size_t piece_count, piece_capacity;
     uint64_t named;                  /* pieces of one that counts and is not in place */
     const struct lh_change *changes; /* of the commit that is told of */
@@ -129,11 +139,16 @@ void lh_sim_roles_init(struct lh_sim_cluster *c);
 void lh_sim_roles_deinit(struct lh_sim_cluster *c);
 
 /* shared.c */
+/* The cluster's id, as who starts knows it; "": it does not. */
+void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES]);
+/* It has no process: the store, and who has begun a cluster. */
+bool lh_sim_shared_rests(const struct lh_sim_cluster *c, const struct lh_sim_node *node);
 void lh_sim_shared_init(struct lh_sim_cluster *c);
 void lh_sim_shared_deinit(struct lh_sim_cluster *c);
 extern const struct lh_sim_role lh_sim_reigns_role;
 /* What the master's process runs with; its `running` is set. */
-void lh_sim_reign_config(const struct master *m, struct lh_reign_config *config);
+void lh_sim_reign_config(
+    const struct master *m, enum lh_sim_prefix prefix, struct lh_reign_config *config);
 
 /* watchers.c */
 void lh_sim_watchers_init(struct lh_sim_cluster *c);

@@ -47,8 +47,11 @@ static bool client_start(void *arg, struct lh_sim_node *node, struct lh_core *co
 {
     struct lh_sim_cluster *c = arg;
     struct lh_client_config config = c->config.client;
+    char cluster[LH_CLUSTER_ID_BYTES];
 
     (void)node;
+    lh_sim_known_cluster(c, cluster);
+    config.cluster = cluster;
     config.masters = c->master_names;
     config.master_count = c->config.masters;
     config.seed = lh_prng_next(lh_sim_random(c->sim));

@@ -5,28 +5,36 @@
 
 #include "proto/stored.pb-c.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "cluster/"
 
+static const char *const prefixes[] = {PREFIX, "another/", LH_SIM_NO_PREFIX};
+
 /* ---- The masters. ---- */
 
-void lh_sim_reign_config(const struct master *m, struct lh_reign_config *config)
+static void say_where(const struct lh_sim_cluster *c, struct lh_reign_config *config)
 {
-    const struct lh_sim_cluster *c = m->cluster;
     char text[512];
 
-    *config = c->config.reigns;
-    config->master = m->running;
-    config->id = config->address = m->name;
-    config->prefix = PREFIX;
     config->member_count = (uint32_t)lh_sim_etcd_members(c->shared.etcd);
     for (uint32_t i = 0; i < config->member_count; i++)
         config->members[i] = lh_sim_name(lh_sim_etcd_member(c->shared.etcd, i));
     lh_reign_config_fill(config);
     int error = lh_reign_config_check(config, text, sizeof text);
     LH_ASSERT(error == LH_OK);
+}
+
+void lh_sim_reign_config(
+    const struct master *m, enum lh_sim_prefix prefix, struct lh_reign_config *config)
+{
+    *config = m->cluster->config.reigns;
+    config->master = m->running;
+    config->id = config->address = m->name;
+    config->prefix = prefixes[prefix];
+    say_where(m->cluster, config);
 }
 
 static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
@@ -38,7 +46,8 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     self->running = c->config.master;
     self->running.seed = lh_prng_next(lh_sim_random(c->sim));
     lh_sim_give_capabilities(c, node, &self->running);
-    lh_sim_reign_config(self, &config);
+    self->runs_at = self->prefix;
+    lh_sim_reign_config(self, self->runs_at, &config);
     config.process = self->process = lh_mix64(self->running.seed) | 1;
     *core = lh_reigns_core(lh_reigns_create(&config));
     return true;
@@ -59,16 +68,87 @@ static void reigns_destroy(void *arg, void *self)
 const struct lh_sim_role lh_sim_reigns_role = {
     .start = reigns_start, .check = reigns_check, .destroy = reigns_destroy};
 
+static struct master *master_of(const struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    for (size_t i = 0; i < c->config.masters; i++)
+        if (c->masters[i].node == node)
+            return &c->masters[i];
+    return NULL;
+}
+
 bool lh_sim_reign_of(
     const struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_reign_state *state)
 {
     const void *core = lh_sim_core(node);
+    const struct master *m = master_of(c, node);
 
-    if (c->shared.etcd == NULL || core == NULL)
+    if (c->shared.etcd == NULL || core == NULL || m == NULL || m->prefix != LH_SIM_PREFIX_OWN)
         return false;
     lh_reigns_state(core, state);
     return true;
 }
+
+void lh_sim_set_prefix(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node, enum lh_sim_prefix prefix)
+{
+    master_of(c, node)->prefix = prefix;
+}
+
+void lh_sim_mend_prefixes(struct lh_sim_cluster *c)
+{
+    for (size_t i = 0; i < c->config.masters; i++) {
+        if (c->masters[i].prefix == LH_SIM_PREFIX_OWN)
+            continue;
+        if (lh_sim_is_up(c->masters[i].node))
+            lh_sim_crash(c->masters[i].node);
+        c->masters[i].prefix = LH_SIM_PREFIX_OWN;
+    }
+}
+
+/* ---- Who begins clusters (HA-13). ---- */
+
+static bool has_begun(const struct beginner *b)
+{
+    char head[32];
+
+    (void)snprintf(head, sizeof head, "%shead", prefixes[b->prefix]);
+    return lh_sim_etcd_get(b->cluster->shared.etcd, head, strlen(head)) != NULL;
+}
+
+void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES])
+{
+    id[0] = 0;
+    if (!c->config.newcomers)
+        lh_master_draw_cluster(c->config.master.seed, id);
+}
+
+bool lh_sim_shared_rests(const struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    for (int i = 0; c->shared.etcd != NULL && i < LH_SIM_PREFIX_NONE; i++)
+        if (c->shared.beginners[i].node == node)
+            return has_begun(&c->shared.beginners[i]);
+    return node == c->shared.store;
+}
+
+static bool beginner_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
+{
+    struct beginner *self = arg;
+    struct lh_sim_cluster *c = self->cluster;
+    struct lh_reign_config config = c->config.reigns;
+    const char *prefix = prefixes[self->prefix];
+    config.task = LH_REIGN_INIT;
+    config.master = c->config.master;
+    if (self->prefix != LH_SIM_PREFIX_OWN)
+        config.master.seed = lh_mix64(config.master.seed);
+    config.id = config.address = lh_sim_name(node);
+    config.prefix = prefix;
+    say_where(c, &config);
+    *core = lh_reigns_core(lh_reigns_create(&config));
+    return true;
+}
+
+static const struct lh_sim_role beginner_role = {
+    .start = beginner_start, .check = reigns_check, .destroy = reigns_destroy};
 
 struct lh_sim_etcd *lh_sim_shared_etcd(const struct lh_sim_cluster *c)
 {
@@ -267,6 +347,12 @@ void lh_sim_shared_init(struct lh_sim_cluster *c)
     c->config.etcd.members = c->config.etcd_members;
     s->etcd = lh_sim_etcd_create(c->sim, &c->config.etcd);
     s->store = lh_sim_add(c->sim, "store", &nothing, NULL);
+    for (int i = 0; i < LH_SIM_PREFIX_NONE; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "init%d", i + 1);
+        s->beginners[i] = (struct beginner){.cluster = c, .prefix = (enum lh_sim_prefix)i};
+        s->beginners[i].node = lh_sim_add(c->sim, name, &beginner_role, &s->beginners[i]);
+    }
     lh_sim_etcd_observe(s->etcd,
         &(struct lh_sim_etcd_observer){.arg = c, .applied = applied, .restored = restored});
 }

@@ -19,7 +19,7 @@ static bool watcher_start(void *arg, struct lh_sim_node *node, struct lh_core *c
     (void)node;
     if (m->ended == 0)
         return false; /* whoever starts all nodes */
-    lh_sim_reign_config(m, &config);
+    lh_sim_reign_config(m, m->ended_at, &config);
     config.task = LH_REIGN_AFTER_DEATH;
     config.process = m->ended;
     m->ended = 0;
@@ -56,6 +56,7 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
             lh_sim_crash(m->watcher);
         } else if (what == LH_SIM_LIFE_CRASHED || what == LH_SIM_LIFE_STOPPED) {
             m->ended = m->process;
+            m->ended_at = m->runs_at;
             struct lh_prng *random = lh_sim_stream(c->sim, LH_SIM_ETCD);
             lh_sim_at(c->sim, lh_nanoseconds(lh_prng_below(random, NOTICED_WITHIN.ns)), noticed, m);
         }

@@ -86,7 +86,9 @@ static enum lh_sim_profile profile_of(const struct row *row)
         return LH_SIM_PROFILE_CLOCKS;
     if (is_of_leases(row->bug))
         return LH_SIM_PROFILE_LEASES;
-    return strncmp(row->bug->rule, "HA-", 3) == 0 ? LH_SIM_PROFILE_MASTERS : LH_SIM_PROFILE_SWARM;
+    bool of_masters =
+        strncmp(row->bug->rule, "HA-", 3) == 0 || strcmp(row->bug->rule, "SES-10") == 0;
+    return of_masters ? LH_SIM_PROFILE_MASTERS : LH_SIM_PROFILE_SWARM;
 }
 
 /* ---- In a worker's process ---- */

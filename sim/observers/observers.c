@@ -67,6 +67,8 @@ static void find_actors(struct lh_sim_observers *o)
     o->store = lh_sim_store(o->cluster);
     if (shared) {
         add_actor(o, o->store, PART_STORE, 0);
+        for (size_t i = 0; i < LH_SIM_PREFIX_NONE; i++)
+            add_actor(o, o->cluster->shared.beginners[i].node, PART_OTHER, 0);
         for (size_t i = 0; i < lh_sim_etcd_members(lh_sim_shared_etcd(o->cluster)); i++)
             add_actor(o, lh_sim_etcd_member(lh_sim_shared_etcd(o->cluster), i), PART_OTHER, 0);
     }

@@ -481,5 +481,8 @@ const struct lh_sim_bug lh_sim_core_bugs[] = {
         "answers are remembered and not written down; the next master does it again", "history"},
     {"call-answered-before-durable", "HA-12",
         "a repeat is answered while the first message's commit is under way", "history"},
+    {"cluster-begins-by-itself", "HA-13",
+        "a master whose prefix has no head begins a cluster there; the prefix was misspelt",
+        "HA-13"},
     {0},
 };

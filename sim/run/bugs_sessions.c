@@ -53,5 +53,13 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
         "a master of a store that was restored once takes in whoever comes from another history, "
         "years later",
         "story"},
+    {"foreign-master-believed", "SES-10",
+        "what a master of another cluster says of itself counts; one that was started with a wrong "
+        "prefix serves clients, or its reign is above all of the own ones",
+        "INV-8"},
+    {"chooses-one-of-two-clusters", "SES-10",
+        "a client that knows no cluster takes the first master that says that it acts", "history"},
+    {"foreign-answer-ends-a-server", "SES-10",
+        "a chunkserver that is answered by a master of another cluster stops", "story"},
     {0},
 };

@@ -274,3 +274,15 @@ void lh_sim_fault_etcd_election(struct lh_sim_nemesis *n)
     a.hold.ns = chance(n, 70) ? about_a_reign(n) : a_reign(n);
     lh_sim_perform(n, &a);
 }
+
+/* An operator starts a master with a wrong prefix, and notices later. */
+void lh_sim_fault_astray(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ASTRAY);
+
+    a.who = chance(n, 50) ? active() : some_standby(n);
+    a.now = chance(n, 30);
+    a.hold.ns = chance(n, 50) ? a_reign(n) : a_while(n).ns;
+    if (n->masters > 1)
+        lh_sim_perform(n, &a);
+}

@@ -388,6 +388,10 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         }
         if (lh_prng_chance(&shared, 40))
             add_files_program(plan, &shared);
+        /* Who starts while only the wrong one is there would choose it. */
+        plan->settings.newcomers = lh_prng_chance(&shared, 30);
+        if (plan->settings.newcomers)
+            plan->mix.weights[LH_SIM_FAULT_ASTRAY] = 0;
         break;
     case LH_SIM_PROFILE_LEASES:
         if (with_masters)

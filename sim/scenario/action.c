@@ -422,6 +422,7 @@ static const struct {
     {LH_SIM_ACT_ETCD_PUT_BACK, "put keys of etcd back"},
     {LH_SIM_ACT_ETCD_KEEP, "keep a snapshot of etcd"},
     {LH_SIM_ACT_ETCD_RESTORE, "restore the snapshot of etcd"},
+    {LH_SIM_ACT_ASTRAY, "lead <who> to another cluster [that has not begun <now>] [for <hold>]"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
     {LH_SIM_ACT_RELEASE, "release <path>" THROUGH},
     {LH_SIM_ACT_CREATE,
@@ -582,10 +583,14 @@ static bool check_who(
 static bool check_etcd(
     const struct lh_sim_action *a, const struct lh_sim_crew *crew, char *text, size_t text_size)
 {
-    if (a->kind < LH_SIM_ACT_ETCD_QUORUM || a->kind > LH_SIM_ACT_ETCD_RESTORE)
+    if (a->kind < LH_SIM_ACT_ETCD_QUORUM || a->kind > LH_SIM_ACT_ASTRAY)
         return true;
     if (crew->etcd == 0)
         return lh_sim_complain(text, text_size, "there is no etcd");
+    if (a->kind == LH_SIM_ACT_ASTRAY && a->who.kind != LH_SIM_WHO_MASTER &&
+        a->who.kind != LH_SIM_WHO_ACTIVE && a->who.kind != LH_SIM_WHO_STANDBY &&
+        a->who.kind != LH_SIM_WHO_MASTERS && a->who.kind != LH_SIM_WHO_NAMED)
+        return lh_sim_complain(text, text_size, "only masters have a prefix");
     if ((a->kind == LH_SIM_ACT_ETCD_LAG || a->kind == LH_SIM_ACT_ETCD_FLIP) &&
         a->who.kind != LH_SIM_WHO_ETCD && a->who.kind != LH_SIM_WHO_ETCDS &&
         a->who.kind != LH_SIM_WHO_NAMED)

@@ -38,7 +38,8 @@ enum state {
     STATE_ETCD_FULL,
     STATE_ETCD_NEARLY_FULL,
     STATE_ETCD_ELECTS,
-    STATE_ETCD_FLIP
+    STATE_ETCD_FLIP,
+    STATE_ASTRAY
 };
 
 /* One such state of a node or a pair of nodes, and how often something was said about it: an end
@@ -299,8 +300,10 @@ static size_t member_index(const struct lh_sim_etcd *etcd, const struct lh_sim_n
     return i;
 }
 
-static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
+static void end_state(struct lh_sim_cluster *c, const struct said *s)
 {
+    struct lh_sim_etcd *etcd = lh_sim_shared_etcd(c);
+
     switch (s->state) {
     case STATE_DOWN:
         lh_sim_start(s->node);
@@ -350,6 +353,12 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
     case STATE_CAPACITY:
         lh_sim_disk_capacity(s->node, UINT64_MAX);
         break;
+    case STATE_ASTRAY:
+        if (lh_sim_is_up(s->node))
+            lh_sim_crash(s->node);
+        lh_sim_set_prefix(c, s->node, LH_SIM_PREFIX_OWN);
+        lh_sim_start(s->node);
+        break;
     case STATE_ETCD_QUORUM:
         lh_sim_etcd_lose_quorum(etcd, false);
         break;
@@ -397,7 +406,7 @@ static void end_now(void *arg)
         break;
     }
     if (e->count == e->said->count)
-        end_state(lh_sim_shared_etcd(e->actor->cluster), e->said);
+        end_state(e->actor->cluster, e->said);
     free(e);
 }
 
@@ -568,6 +577,14 @@ static bool act_on_process(
         return paused;
     case LH_SIM_ACT_KEEP_INCARNATION:
         lh_sim_keep_incarnation(node, a->hold);
+        return true;
+    case LH_SIM_ACT_ASTRAY:
+        say(actor, STATE_ASTRAY, node, NULL, a->hold);
+        if (up)
+            lh_sim_crash(node);
+        lh_sim_set_prefix(
+            actor->cluster, node, a->now ? LH_SIM_PREFIX_NONE : LH_SIM_PREFIX_ANOTHER);
+        lh_sim_start(node);
         return true;
     case LH_SIM_ACT_LOSE_DISK:
         if (lh_sim_is_scrapped(node))

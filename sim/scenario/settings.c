@@ -38,6 +38,7 @@ static const struct phrase {
     {"strangers <>", {SLOT("", lh_sim_slot_small, strangers)}},
     {"capabilities <>", {SLOT("", lh_sim_slot_flag, capabilities)}},
     {"roles <>", {SLOT("", lh_sim_slot_flag, roles)}},
+    {"newcomers <>", {SLOT("", lh_sim_slot_flag, newcomers)}},
     {"masters <>", {SLOT("", lh_sim_slot_small, masters)}},
     {"etcd members <>", {SLOT("", lh_sim_slot_small, etcd)}},
     {"etcd takes <>", {SLOT("", lh_sim_slot_range, etcd_takes)}},
@@ -326,6 +327,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.clients = s->clients;
     c.strangers = s->strangers;
     c.roles = s->roles;
+    c.newcomers = s->newcomers;
     c.capabilities = s->capabilities;
     c.masters = s->masters;
     c.etcd_members = s->etcd;

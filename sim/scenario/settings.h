@@ -55,6 +55,7 @@ struct lh_sim_settings {
     bool replicas_may_be_lost;          /* one good member of a settled chunk is enough */
     bool capabilities;                  /* chunkservers ask for them (ACC-5) */
     bool roles;                         /* certificates: strangers may read at most */
+    bool newcomers;                     /* who starts does not know its cluster (SES-10) */
     bool ruin; /* more damage than the protocol survives: loss must be reported, nothing else */
     char plant[LH_SIM_PLANT_NAME_MAX + 1]; /* a planted bug that is switched on; "": none */
     struct lh_sim_file_setting files[LH_SIM_FILES_MAX];

@@ -238,6 +238,7 @@ class EdgesTest(ClusterTest):
             self.assertEqual(master.stop(), 0)
         master.argv = [a for a in master.argv if not a.startswith(("--store=", "--data-dir="))]
         master.argv.append("--store=" + store)
+        self.cluster.begin()
         for node in self.cluster.nodes():
             if not node.running():
                 node.start()

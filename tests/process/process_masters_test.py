@@ -7,6 +7,8 @@ end nothing that was acknowledged is lost, doubled or out of order, and what cli
 names is so.
 """
 
+import contextlib
+import http.client
 import os
 import signal
 import subprocess
@@ -243,6 +245,7 @@ class BeginningsTest(MastersTest):
         refused = cluster.run("stat", "/", "--timeout=1s")
         self.assertNotEqual(refused.returncode, 0)
         self.etcd.start()
+        self.assertEqual(cluster.begin().returncode, 0)
         self.assert_works(cluster)
         for master in cluster.masters:
             self.assertTrue(master.running(), master.name)
@@ -314,13 +317,17 @@ class BeginningsTest(MastersTest):
         cluster = self.make_cluster(prefix=prefix)
         for node in cluster.nodes():
             node.start()
-        sentence = f'etcd has keys that begin with "{prefix}/" and no head'
+        sentence = f'etcd has no cluster under the prefix "{prefix}/"'
         for master in cluster.masters:
             wait_for("it to say so", lambda m=master: sentence in m.log_text())
         self.assertIsNone(cluster.acting())
         for key in inside:
+            said = cluster.begin()
+            self.assertEqual(said.returncode, 1)
+            self.assertIn(b"etcd has other keys under this prefix", said.stderr)
             self.assertIsNone(cluster.acting())
             self.etcd.delete(key)
+        self.assertEqual(cluster.begin().returncode, 0)
         self.assert_works(cluster)
         for key in others:
             self.assertEqual(self.etcd.get(key)[key], b"other")
@@ -335,6 +342,94 @@ class BeginningsTest(MastersTest):
         first.start()
         wait_for("it to say so", lambda: f"under {prefix}/ cannot be used" in first.log_text())
         self.assertTrue(first.running())
+
+    def move(self, cluster, master, prefix):
+        """Its operator starts it again with another prefix."""
+        master.kill()
+        master.argv = [f"--store=etcd:{self.etcd.addresses()}/{prefix}"
+                       if a.startswith("--store=") else a for a in master.argv]
+        master.start()
+        cluster.wait_state(master, "WAITING", "ACTIVE", "STANDBY")
+
+    def assert_servers_run(self, cluster):
+        for server in cluster.servers.values():
+            self.assertTrue(server.running(), server.log_text()[-2000:])
+
+    @staticmethod
+    def readiness(node):
+        connection = http.client.HTTPConnection(node.metrics, timeout=PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request("GET", "/readyz")
+            reply = connection.getresponse()
+            return reply.status, reply.read().decode()
+
+    def ls(self, cluster, first):
+        """By a client that is given that master first."""
+        addresses = [first] + [m for m in cluster.masters if m is not first]
+        return subprocess.run(
+            [binary("leasehold"), "ls", "/", "--timeout=3s",
+             "--master=" + ",".join(m.address for m in addresses)],
+            capture_output=True, check=False)
+
+    def test_a_prefix_is_misspelt(self):
+        prefix = self.id().split(".")[-1]
+        cluster = self.make_cluster(**CALM)
+        for server in cluster.servers.values():
+            server.serve_metrics()
+        cluster.start()
+        self.assert_works(cluster)
+        active, reign = cluster.wait_acting()
+        astray = next(m for m in cluster.masters if m is not active)
+
+        # Nobody else's: it waits, and disturbs nobody, also when the active one is lost.
+        self.move(cluster, astray, prefix + "x")
+        said = cluster.ask(astray)
+        self.assertEqual((said.state, said.cluster_id, said.acting), ("WAITING", "", False))
+        self.assertIn("leasehold store init", said.store_trouble)
+        self.assertEqual(self.ls(cluster, astray).stdout.split()[-1], b"/works")
+        alone = cluster.run("ls", "/", f"--master={astray.address}", "--timeout=1s")
+        self.assertNotEqual(alone.returncode, 0)
+        self.assertIn(b"leasehold store init", alone.stderr)
+        active.kill()
+        _, reign = cluster.wait_acting(reign)
+        cluster.command("append", "/works", stdin=b"more\n")
+        self.assert_servers_run(cluster)
+        active.start()
+        cluster.wait_state(active, "STANDBY")
+
+        # Another cluster's, in which it acts: what it says counts for nothing.
+        other = prefix + "-other"
+        subprocess.run([binary("leasehold"), "store", "init",
+                        f"etcd:{self.etcd.addresses()}/{other}"], check=True, capture_output=True)
+        self.move(cluster, astray, other)
+        cluster.wait_state(astray, "ACTIVE")
+        self.assertNotIn(cluster.ask(astray).cluster_id, ("", cluster.ask(active).cluster_id))
+        for first in cluster.masters:
+            # Who belongs to none takes neither, unless one does not answer in time.
+            wait_for("it to say so", lambda f=first: b"neither is chosen" in
+                     self.ls(cluster, f).stderr)
+        own = [m for m in cluster.masters if m is not astray]
+        for master in own:
+            master.kill()
+        servers = cluster.servers.values()
+        for server in servers:
+            wait_for("it to say so", lambda s=server: "its answers count for nothing" in
+                     s.log_text())
+            status, text = self.readiness(server)
+            self.assertEqual(status, 503)
+            self.assertIn("its answers count for nothing", text)
+
+        # All of them: the servers wait for as long as it takes.
+        for master in own:
+            self.move(cluster, master, other)
+        cluster.wait_acting()
+        time.sleep(1)
+        self.assert_servers_run(cluster)
+        for master in cluster.masters:
+            self.move(cluster, master, prefix)
+        cluster.wait_ready()
+        self.assert_servers_run(cluster)
+        self.assertEqual(cluster.command("cat", "/works"), b"record\nmore\n")
 
     def test_who_does_not_fit_in(self):
         prefix = self.id().split(".")[-1]

@@ -188,7 +188,7 @@ class MetricsTest(ClusterTest):
         self.assertEqual({name: (family.kind, family.help) for name, family in found.items()},
                          {**documented["The master"], **documented["One of several masters"],
                           **documented["Both"]})
-        for name, value in (("reign", 1), ("active", 1), ("confirmed", 1), ("standby", 0),
+        for name, value in (("reign", 2), ("active", 1), ("confirmed", 1), ("standby", 0),
                             ("reigns_total", 1), ("reigns_lost_total", 0)):
             self.assertEqual(found[f"leasehold_master_{name}"].sum(), value, name)
         self.assertGreater(found["leasehold_master_etcd_commits_total"].sum(), 0)

@@ -21,12 +21,18 @@ static void pass_ms(struct world *w, uint64_t ms)
     w->now = lh_instant_add(w->now, lh_milliseconds(ms));
 }
 
-static void known(struct world *w, uint64_t reign, const char *const *addresses, size_t count)
+static void known_to(struct world *w, const char *cluster, uint64_t reign,
+    const char *const *addresses, size_t count)
 {
     static const struct lh_finder_config standard;
 
     *w = (struct world){.now = {1000000000}};
-    lh_finder_init(&w->f, &standard, addresses, count, reign);
+    lh_finder_init(&w->f, &standard, cluster, addresses, count, reign);
+}
+
+static void known(struct world *w, uint64_t reign, const char *const *addresses, size_t count)
+{
+    known_to(w, "cluster", reign, addresses, count);
 }
 
 /* Given three masters, of which the first is the choice. */
@@ -82,7 +88,7 @@ static bool knows(const struct world *w, const char *address)
 
 static void say(struct world *w, const char *from, Leasehold__MastersReply m)
 {
-    lh_finder_answered(&w->f, w->now, place_of(w, from), &m, "cluster");
+    lh_finder_answered(&w->f, w->now, place_of(w, from), &m);
     lh_finder_check(&w->f);
 }
 
@@ -102,6 +108,27 @@ static void stands_by(struct world *w, const char *from, uint64_t reign, const c
     m.reign = reign;
     m.active = (char *)(uintptr_t)active;
     say(w, from, m);
+}
+
+/* One of that cluster acts, or (reign 0) has none and waits. */
+static void names(struct world *w, const char *from, const char *cluster, uint64_t reign)
+{
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+
+    m.cluster_id = (char *)(uintptr_t)cluster;
+    m.reign = reign;
+    m.acting = reign != 0;
+    m.store_trouble = reign != 0 ? "" : "there is no cluster yet";
+    say(w, from, m);
+}
+
+static void expect_trouble(struct world *w, const char *text)
+{
+    char said[LH_FINDER_TEXT_MAX];
+
+    assert_int_equal(lh_finder_trouble(&w->f, said), text != NULL);
+    if (text != NULL && strstr(said, text) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", said, text);
 }
 
 static void is_down(struct world *w, const char *address)
@@ -324,6 +351,174 @@ static void another_cluster_and_an_error_are_no_answer(void **state)
     say(&w, "b:1", m);
     expect_choice(&w, "a:1", LH_FINDER_LOST);
     assert_true(w.f.reign == 0);
+    over(&w);
+}
+
+/* ---- One cluster (SES-10). */
+
+static void what_a_foreign_master_says_counts_for_nothing(void **state)
+{
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    Leasehold__MasterInfo x = LEASEHOLD__MASTER_INFO__INIT, *only_x[] = {&x};
+    struct world w;
+
+    (void)state;
+    three(&w);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1 c:1");
+    m.cluster_id = "another";
+    m.reign = 9;
+    m.acting = true;
+    m.active = "y:1";
+    x.address = "x:1";
+    m.masters = only_x;
+    m.n_masters = 1;
+    say(&w, "a:1", m);
+    assert_false(knows(&w, "x:1") || knows(&w, "y:1"));
+    expect_trouble(&w, "a:1 is of cluster another, and this is of cluster cluster");
+    names(&w, "b:1", "cluster", 3);
+    expect_choice(&w, "b:1", LH_FINDER_PROVEN);
+    assert_true(w.f.reign == 3);
+    over(&w);
+}
+
+/* The choice comes back with another prefix: nobody is left to be asked, and it is asked on. */
+static void the_only_master_is_not_used_while_it_is_foreign(void **state)
+{
+    static const char *const a[] = {"a:1"};
+    struct world w;
+
+    (void)state;
+    known(&w, 3, a, 1);
+    assert_true(lh_finder_named(&w.f, w.f.choices, "cluster"));
+    assert_false(lh_finder_named(&w.f, w.f.choices, "another"));
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    for (unsigned i = 0; i < 5; i++) {
+        expect_asked(&w, "a:1");
+        names(&w, "a:1", "another", 9);
+        expect_choice(&w, "a:1", LH_FINDER_LOST);
+        pass_ms(&w, 250);
+    }
+    lh_finder_acts(&w.f, w.f.choices, 9); /* what it was asked before */
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    expect_asked(&w, "a:1");
+    names(&w, "a:1", "cluster", 4);
+    expect_choice(&w, "a:1", LH_FINDER_PROVEN);
+    expect_trouble(&w, NULL);
+    over(&w);
+}
+
+/* It is found out by a round that began since it was silent. */
+static void a_choice_that_became_foreign_is_left(void **state)
+{
+    struct world w;
+
+    (void)state;
+    three(&w);
+    lh_finder_acts(&w.f, w.f.choices, 3);
+    lh_finder_doubt(&w.f);
+    expect_asked(&w, "a:1 b:1 c:1");
+    names(&w, "a:1", "another", 3);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    names(&w, "c:1", "cluster", 3);
+    expect_choice(&w, "c:1", LH_FINDER_PROVEN);
+    over(&w);
+}
+
+static void who_belongs_to_none_asks_all_before_it_chooses(void **state)
+{
+    static const char *const abc[] = {"a:1", "b:1", "c:1"};
+    struct world w;
+    size_t place;
+
+    (void)state;
+    known_to(&w, NULL, 0, abc, 3);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    expect_asked(&w, "a:1 b:1 c:1");
+    names(&w, "a:1", "one", 3);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    pass_ms(&w, 100); /* the others may say something else */
+    assert_false(lh_finder_late(&w.f, w.now, &place));
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    names(&w, "b:1", "one", 2); /* most of them do not, and the third one hangs */
+    expect_choice(&w, "a:1", LH_FINDER_PROVEN);
+    /* It keeps that one for life. */
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    names(&w, "c:1", "two", 9);
+    pass_ms(&w, 50);
+    expect_asked(&w, "a:1 b:1 c:1");
+    names(&w, "a:1", "two", 9);
+    names(&w, "b:1", "two", 9);
+    names(&w, "c:1", "two", 9);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    expect_trouble(&w, "of cluster two, and this is of cluster one");
+    over(&w);
+}
+
+static void of_two_clusters_none_is_chosen(void **state)
+{
+    static const char *const ab[] = {"a:1", "b:1"};
+    struct world w;
+
+    (void)state;
+    known_to(&w, "", 0, ab, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_asked(&w, "a:1 b:1");
+        names(&w, "a:1", "one", 900);
+        names(&w, "b:1", "two", 3);
+        expect_choice(&w, "a:1", LH_FINDER_LOST);
+        expect_trouble(&w, "a:1 is of cluster one and the one at b:1 of cluster two");
+        pass_ms(&w, 250);
+    }
+    /* When one is stopped, the other one is taken, whatever its reign. */
+    expect_asked(&w, "a:1 b:1");
+    is_down(&w, "a:1");
+    names(&w, "b:1", "two", 3);
+    expect_choice(&w, "b:1", LH_FINDER_PROVEN);
+    expect_trouble(&w, "a:1 is of cluster one, and this is of cluster two");
+    assert_string_equal(w.f.cluster, "two");
+    over(&w);
+}
+
+static void a_master_without_a_cluster_is_waited_for(void **state)
+{
+    static const char *const ab[] = {"a:1", "b:1"};
+    struct world w;
+
+    (void)state;
+    known_to(&w, "", 0, ab, 2);
+    expect_asked(&w, "a:1 b:1");
+    names(&w, "a:1", "", 0);
+    names(&w, "b:1", "", 0);
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    expect_trouble(&w, "there is no cluster yet");
+    pass_ms(&w, 50);
+    expect_asked(&w, "a:1 b:1");
+    names(&w, "a:1", "one", 2);
+    names(&w, "b:1", "", 0);
+    expect_choice(&w, "a:1", LH_FINDER_PROVEN);
+    over(&w);
+}
+
+/* Which other masters there are it hears in its answer. */
+static void who_was_given_one_address_asks_there_once(void **state)
+{
+    static const char *const a[] = {"a:1"};
+    char *bd[] = {"b:1", "d:1"};
+    struct world w;
+    size_t place;
+
+    (void)state;
+    known_to(&w, NULL, 0, a, 1);
+    assert_false(lh_finder_introduce(&w.f, w.now, &place));
+    lh_finder_acts(&w.f, w.f.choices, 0);
+    assert_true(lh_finder_introduce(&w.f, w.now, &place));
+    assert_false(lh_finder_introduce(&w.f, w.now, &place));
+    lh_finder_learn(&w.f, w.f.choices, bd, 2);
+    names(&w, "a:1", "one", 3);
+    assert_string_equal(w.f.cluster, "one");
+    assert_true(knows(&w, "a:1") && w.f.reign == 3);
+    assert_true(lh_finder_deadline(&w.f).ns == LH_INSTANT_NEVER.ns);
     over(&w);
 }
 
@@ -605,6 +800,13 @@ int main(void)
         cmocka_unit_test(a_higher_reign_that_answers_later_wins),
         cmocka_unit_test(a_reign_that_is_newer_than_the_choices_makes_it_ask_on),
         cmocka_unit_test(another_cluster_and_an_error_are_no_answer),
+        cmocka_unit_test(what_a_foreign_master_says_counts_for_nothing),
+        cmocka_unit_test(the_only_master_is_not_used_while_it_is_foreign),
+        cmocka_unit_test(a_choice_that_became_foreign_is_left),
+        cmocka_unit_test(who_belongs_to_none_asks_all_before_it_chooses),
+        cmocka_unit_test(of_two_clusters_none_is_chosen),
+        cmocka_unit_test(a_master_without_a_cluster_is_waited_for),
+        cmocka_unit_test(who_was_given_one_address_asks_there_once),
         cmocka_unit_test(a_master_that_does_not_know_the_question_acts),
         cmocka_unit_test(a_silent_choice_stays_until_a_higher_reign_is_found),
         cmocka_unit_test(a_round_does_not_wait_for_who_hangs),

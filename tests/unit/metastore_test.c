@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "master/store/metastore_lmdb.h"
 #include "master/store/stores.h"
+#include "proto/stored.pb-c.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -433,25 +434,51 @@ static void a_damaged_store_is_refused(void **state)
 }
 
 /* A store that is gone would begin a new cluster, with the old one's chunkservers. */
-static void a_store_that_is_gone_is_refused(void **state)
+/* The master's record, of the cluster of that name, as it is stored. */
+static void commit_cluster(struct lh_metastore *store, uint64_t ticket, const char *id)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+    struct lh_change *changes = lh_alloc_array(1, sizeof *changes);
+
+    record.cluster_id = (char *)(uintptr_t)id;
+    changes[0] = change("M", NULL);
+    changes[0].value_size = (uint32_t)leasehold_stored__master__get_packed_size(&record);
+    changes[0].value = lh_alloc(changes[0].value_size + 1);
+    leasehold_stored__master__pack(&record, changes[0].value);
+    lh_metastore_commit(store, ticket, changes, 1);
+}
+
+static void begin_cluster(const char *id)
 {
     struct lh_metastore *store;
 
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit_cluster(store, 1, id);
+    lh_metastore_close(store);
+}
+
+static void assert_refused(int error, const char *text)
+{
+    struct lh_metastore *store;
+
+    assert_int_equal(open_in(0, &store), error);
+    if (strstr(why, text) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why, text);
+}
+
+static void a_store_that_is_gone_is_refused(void **state)
+{
     (void)state;
     assert_stored(""); /* a start that failed proves nothing */
     remove_file("data.mdb");
-    assert_int_equal(open_in(0, &store), LH_OK);
-    commit(store, 1, "a", "1", NULL, NULL);
-    lh_metastore_close(store);
-    assert_stored("a=1 ");
+    begin_cluster("one");
 
     remove_file("data.mdb");
-    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
-    assert_non_null(strstr(why, "data.mdb is missing"));
-    assert_non_null(strstr(why, "an empty directory"));
+    assert_refused(LH_ERR_CORRUPT, "cluster one");
+    assert_refused(LH_ERR_CORRUPT, "data.mdb is missing");
+    assert_refused(LH_ERR_CORRUPT, "an empty directory");
     write_file("data.mdb", "");
-    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
-    assert_non_null(strstr(why, "data.mdb is empty"));
+    assert_refused(LH_ERR_CORRUPT, "data.mdb is empty");
 }
 
 static void a_store_that_was_emptied_is_refused(void **state)
@@ -459,27 +486,36 @@ static void a_store_that_was_emptied_is_refused(void **state)
     struct lh_metastore *store;
 
     (void)state;
+    begin_cluster("one");
     assert_int_equal(open_in(0, &store), LH_OK);
-    commit(store, 1, "a", "1", NULL, NULL);
-    commit(store, 2, "a", NULL, NULL, NULL);
+    commit(store, 2, "M", NULL, NULL, NULL);
     lh_metastore_close(store);
-    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
-    assert_non_null(strstr(why, "nothing in it"));
+    assert_refused(LH_ERR_CORRUPT, "has nothing of it");
+}
+
+static void a_store_of_another_cluster_is_refused(void **state)
+{
+    (void)state;
+    begin_cluster("one");
+    write_file("CLUSTER", "two\n");
+    assert_refused(LH_ERR_WRONG_IDENTITY, "of cluster two");
+    assert_refused(LH_ERR_WRONG_IDENTITY, "is of cluster one");
+    write_file("CLUSTER", "");
+    assert_refused(LH_ERR_CORRUPT, "CLUSTER: it has no id");
 }
 
 /* As an earlier release left it, or somebody who put a copy into a new directory. */
-static void a_store_without_the_mark_gets_it(void **state)
+static void a_store_without_the_cluster_file_gets_it(void **state)
 {
     struct lh_metastore *store;
 
     (void)state;
+    begin_cluster("one");
+    remove_file("CLUSTER");
     assert_int_equal(open_in(0, &store), LH_OK);
-    commit(store, 1, "a", "1", NULL, NULL);
     lh_metastore_close(store);
-    remove_file("BEGUN");
-    assert_stored("a=1 ");
     remove_file("data.mdb");
-    assert_int_equal(open_in(0, &store), LH_ERR_CORRUPT);
+    assert_refused(LH_ERR_CORRUPT, "cluster one");
 }
 
 static void a_directory_that_cannot_be_made_is_named(void **state)
@@ -526,7 +562,8 @@ int main(void)
         STORY(a_damaged_store_is_refused),
         STORY(a_store_that_is_gone_is_refused),
         STORY(a_store_that_was_emptied_is_refused),
-        STORY(a_store_without_the_mark_gets_it),
+        STORY(a_store_of_another_cluster_is_refused),
+        STORY(a_store_without_the_cluster_file_gets_it),
         STORY(a_directory_that_cannot_be_made_is_named),
         STORY(a_store_is_opened_by_the_name_of_its_kind),
     };

@@ -2,6 +2,8 @@
  * on (HA-10, LEASE-7). Each is told under several orders of events. */
 #include "tests/core/chunkserver/chunkserver_story.h"
 
+#include <string.h>
+
 #define HEARTBEAT_MS (SESSION_TERM_MS / 3)
 
 /* Servers that were started with so many addresses. */
@@ -48,6 +50,19 @@ static void assert_registered_at(struct world *w, int master)
         assert_int_equal(w->nodes[i].session_wire->server, master);
         assert_non_null(w->nodes[i].registered);
         assert_true(w->nodes[i].session == 0 || !w->nodes[i].session_wire->client_gone);
+    }
+}
+
+/* No server has a session, all run, and say why. */
+static void assert_trouble(struct world *w, const char *text)
+{
+    char why[1024];
+
+    for (int i = 0; i < NODES; i++) {
+        assert_false(w->nodes[i].stopped);
+        assert_false(lh_chunkserver_ready(w->nodes[i].cs, w->now, why, sizeof why));
+        if (strstr(why, text) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", why, text);
     }
 }
 
@@ -183,6 +198,47 @@ STORY(the_only_master_is_of_another_cluster_and_is_asked_on)
     is_of_another_cluster_for_a_while(w, 1);
 }
 
+/* SES-10: one of two masters comes back with a misspelt prefix, in a higher reign; then the active
+ * one dies. */
+STORY(what_a_foreign_master_says_counts_for_nothing)
+{
+    given_masters(w, 2);
+    struct conn *c = given_a_written_chunk(w, 1);
+    w->elsewhere = "another";
+    w->other_acts = true;
+    w->other_term = 9;
+    w->gone[MASTER] = true;
+    for (int i = 0; i < NODES; i++)
+        break_wire(w, w->nodes[i].session_wire);
+    unsigned before = w->nodes[A].registrations;
+    pass(w, 3000);
+    assert_int_equal(w->nodes[A].registrations, before);
+    assert_trouble(w, "is of cluster another, and this is of cluster cluster");
+    w->gone[MASTER] = false;
+    w->master_term++;
+    pass(w, 501);
+    assert_registered_at(w, MASTER);
+    assert_goes_on(w, c, 2);
+}
+
+/* SES-10: a server that belongs to none. */
+STORY(of_two_clusters_a_new_server_joins_neither)
+{
+    w->elsewhere = "another";
+    w->other_acts = true;
+    w->other_term = 9;
+    unsigned before = w->nodes[A].registrations;
+    given_masters(w, 2);
+    pass(w, 2000);
+    assert_int_equal(w->nodes[A].registrations, before);
+    assert_trouble(w, "neither is chosen");
+    w->elsewhere = NULL;
+    w->other_acts = false;
+    pass(w, 501);
+    assert_registered_at(w, MASTER);
+    given_a_chunk(w, ABC);
+}
+
 STORY(a_silent_master_is_left_for_one_with_a_higher_reign)
 {
     given_masters(w, 2);
@@ -273,6 +329,8 @@ int main(void)
         cmocka_unit_test(a_master_with_a_term_far_above_is_not_obeyed),
         cmocka_unit_test(a_master_of_another_cluster_is_not_obeyed),
         cmocka_unit_test(the_only_master_is_of_another_cluster_and_is_asked_on),
+        cmocka_unit_test(what_a_foreign_master_says_counts_for_nothing),
+        cmocka_unit_test(of_two_clusters_a_new_server_joins_neither),
         cmocka_unit_test(a_silent_master_is_left_for_one_with_a_higher_reign),
         cmocka_unit_test(a_silent_master_is_kept_while_no_other_acts),
         cmocka_unit_test(a_list_that_was_learned_survives_the_first_masters_death),

@@ -566,6 +566,13 @@ static void tell_keys(struct world *w, struct keys *k)
     }
 }
 
+static char *cluster_of(const struct world *w, int master)
+{
+    const char *cluster = master != w->active && w->elsewhere != NULL ? w->elsewhere : w->cluster;
+
+    return (char *)(uintptr_t)(cluster == NULL ? "cluster" : cluster);
+}
+
 static void on_register(struct world *w, int node, const Leasehold__Register *reg)
 {
     struct node *n = &w->nodes[node];
@@ -602,7 +609,7 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     r.stamp = reg->stamp;
     r.term_ns = term_ns(SESSION_TERM_MS);
     r.heartbeat_ns = lh_milliseconds(SESSION_TERM_MS / 3).ns;
-    r.cluster_id = (char *)(uintptr_t)(w->cluster == NULL ? "cluster" : w->cluster);
+    r.cluster_id = cluster_of(w, n->session_wire->server);
     char *both[] = {(char *)(uintptr_t)names[MASTER], (char *)(uintptr_t)names[STANDBY]};
     r.masters = both;
     r.n_masters = w->lists ? 2 : 0;
@@ -1236,7 +1243,7 @@ static void answer_masters(struct world *w, struct wire *l)
         return;
     m.reign = active ? w->master_term : w->other_term;
     m.acting = active || w->other_acts;
-    m.cluster_id = (char *)(uintptr_t)(w->cluster == NULL ? "cluster" : w->cluster);
+    m.cluster_id = cluster_of(w, l->server);
     if (!m.acting)
         m.active = (char *)(uintptr_t)names[w->active];
     lh_fx_send(&fx, l->server_link, &m.base, NULL);

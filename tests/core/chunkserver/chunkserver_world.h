@@ -183,6 +183,7 @@ struct world {
     uint64_t sessions;
     uint64_t master_term;
     const char *cluster;    /* that masters say they are of; NULL: "cluster" */
+    const char *elsewhere;  /* that the one that is not `active` says instead; NULL: the same */
     bool master_deaf;       /* answers nothing */
     uint64_t challenge;     /* the registrations without this one are refused (SES-1b) */
     bool challenge_changes; /* with each refusal */

@@ -835,9 +835,117 @@ static void the_known_masters_are_listed_at_once(void **state)
     world_deinit(w);
 }
 
+/* ---- One cluster (SES-10). */
+
+static struct world *given_of_no_cluster(size_t masters)
+{
+    static struct world w;
+
+    world_init_with(
+        &w, (struct lh_client_config){.masters = ab, .master_count = masters, .cluster = ""});
+    return &w;
+}
+
+static void say_acts_in(struct world *w, uint64_t link, const char *cluster, uint64_t reign)
+{
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    Leasehold__MasterInfo other = LEASEHOLD__MASTER_INFO__INIT, *list[] = {&other};
+
+    m.cluster_id = (char *)(uintptr_t)cluster;
+    m.reign = reign;
+    m.acting = true;
+    other.address = "m3:1";
+    m.masters = list;
+    m.n_masters = 1;
+    say(w, link, &m);
+}
+
+static void a_client_that_hears_two_clusters_asks_neither(void **state)
+{
+    struct world *w = given_of_no_cluster(2);
+    Leasehold__StatRequest request = stat_request();
+    uint64_t m1, m2;
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 1000);
+    ask(w, &call);
+    while (w->taken == w->count || w->events[w->taken].kind != LH_FX_COMPLETE) {
+        if (w->taken == w->count) {
+            pass(w);
+            continue;
+        }
+        expect_round(w, &m1, &m2);
+        say_acts_in(w, m1, "one", 9);
+        say_acts_in(w, m2, "two", 3);
+        if (w->taken < w->count && w->events[w->taken].kind == LH_FX_OPEN) {
+            assert_int_equal(w->events[w->taken].method, LH_METHOD_MASTERS); /* m3 of a list */
+            break_link(w, expect_request(w, LH_METHOD_MASTERS, "m3:1", NULL));
+        }
+    }
+    assert_non_null(strstr(call.call.text, "m1:1 is of cluster one"));
+    assert_non_null(strstr(call.call.text, "m2:1 of cluster two"));
+    done(w, &call, LH_ERR_DEADLINE_EXCEEDED);
+    world_deinit(w);
+}
+
+static void the_first_cluster_is_kept(void **state)
+{
+    struct world *w = given_of_no_cluster(2);
+    Leasehold__StatRequest request = stat_request();
+    uint64_t m1, m2;
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    ask(w, &call);
+    expect_round(w, &m1, &m2);
+    say_acts_in(w, m1, "one", 3);
+    break_link(w, m2);
+    break_link(w, expect_request(w, LH_METHOD_MASTERS, "m3:1", NULL));
+    break_link(w, expect_request(w, LH_METHOD_STAT, "m1:1", NULL));
+    /* when: it is gone, and the other one, with a misspelt prefix, acts in another cluster */
+    pass(w);
+    expect_round(w, &m1, &m2);
+    uint64_t m3 = expect_request(w, LH_METHOD_MASTERS, "m3:1", NULL);
+    say_acts_in(w, m2, "two", 9);
+    break_link(w, m1);
+    expect_quiet(w);
+    say_acts_in(w, m3, "one", 4);
+    say_stat(w, expect_request(w, LH_METHOD_STAT, "m3:1", NULL));
+    done(w, &call, LH_OK);
+    world_deinit(w);
+}
+
+/* It needs to know them when that one dies. */
+static void with_its_first_answer_it_learns_the_other_masters(void **state)
+{
+    struct world *w = given_of_no_cluster(1);
+    Leasehold__StatRequest request = stat_request();
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    struct lh_master_call next = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    ask(w, &call);
+    say_stat(w, expect_request(w, LH_METHOD_STAT, "m1:1", NULL));
+    uint64_t m1 = expect_request(w, LH_METHOD_MASTERS, "m1:1", NULL);
+    done(w, &call, LH_OK);
+    say_acts_in(w, m1, "one", 3);
+    expect_quiet(w);
+    ask(w, &next);
+    break_link(w, expect_request(w, LH_METHOD_STAT, "m1:1", NULL));
+    break_link(w, expect_request(w, LH_METHOD_MASTERS, "m1:1", NULL));
+    say_acts_in(w, expect_request(w, LH_METHOD_MASTERS, "m3:1", NULL), "one", 4);
+    say_stat(w, expect_request(w, LH_METHOD_STAT, "m3:1", NULL));
+    done(w, &next, LH_OK);
+    expect_quiet(w);
+    world_deinit(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_that_hears_two_clusters_asks_neither),
+        cmocka_unit_test(the_first_cluster_is_kept),
+        cmocka_unit_test(with_its_first_answer_it_learns_the_other_masters),
         cmocka_unit_test(a_single_master_is_tried_again),
         cmocka_unit_test(a_single_master_that_is_not_active_leads_to_the_active_one),
         cmocka_unit_test(a_call_to_nobody_active_ends_at_its_deadline),

@@ -281,7 +281,8 @@ static inline struct lh_instant in_ms(const struct world *w, uint64_t ms)
     return lh_instant_add(w->now, lh_milliseconds(ms));
 }
 
-/* With those bounds and times, and with two masters unless it names others. */
+/* With those bounds and times, and with two masters unless it names others. It knows its cluster,
+ * unless that is "". */
 static inline void world_init_with(struct world *w, struct lh_client_config config)
 {
     static const char *const masters[] = {"m1:1", "m2:1"};
@@ -290,6 +291,8 @@ static inline void world_init_with(struct world *w, struct lh_client_config conf
         config.masters = masters;
         config.master_count = 2;
     }
+    if (config.cluster == NULL)
+        config.cluster = "cluster";
     config.seed = 42;
     *w = (struct world){.now = {1000000000}};
     w->client = lh_client_create(&config);

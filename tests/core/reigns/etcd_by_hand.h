@@ -98,7 +98,7 @@ ProtobufCBinaryData world_head_of(
 void world_loads(struct world *w, ProtobufCBinaryData head);
 /* It hears nothing for `ms`, asks for the head now and then, and is told that it is this one. */
 void world_hears_nothing(struct world *w, uint64_t ms, ProtobufCBinaryData head, int64_t revision);
-/* An empty store; it claims and acts. */
+/* A store in which a cluster has just begun; it claims and acts. */
 void world_acts(struct world *w);
 
 /* ---- Who calls it. */

@@ -34,26 +34,197 @@ static void an_empty_store_is_no_new_one_to_who_has_seen_its_head(void **state)
     world_end(&w);
 }
 
-/* A misspelt prefix has nothing under it, either. */
-static void who_begins_a_new_cluster_says_so(void **state)
+static ProtobufCBinaryData record_of(const char *cluster)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+
+    record.format = 1;
+    record.cluster_id = (char *)(uintptr_t)cluster;
+    record.next_file = record.next_chunk = 1;
+    size_t size = leasehold_stored__master__get_packed_size(&record);
+    uint8_t *bytes = malloc(size);
+    leasehold_stored__master__pack(&record, bytes);
+    return (ProtobufCBinaryData){size, bytes};
+}
+
+/* A store with that head, and of that cluster. */
+static void loads_of(struct world *w, ProtobufCBinaryData head, const char *cluster)
+{
+    ProtobufCBinaryData record = record_of(cluster);
+
+    world_pairs(
+        w, world_link(w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_pairs(
+        w, world_link(w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"map/M", record, 9}}, 1);
+    free(record.data);
+}
+
+static const char *named_cluster(struct world *w)
+{
+    Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+    uint64_t link = world_opens(w, LH_METHOD_MASTERS);
+
+    world_says(w, link, LH_METHOD_MASTERS, &request.base);
+    return ((const Leasehold__MastersReply *)w->masters)->cluster_id;
+}
+
+static void a_standby_names_its_cluster_and_keeps_it(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0), newer = world_head(8, 1, 2, 0);
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    assert_string_equal(named_cluster(&w), "");
+    loads_of(&w, head, "one");
+    world_run(&w, 1);
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    assert_string_equal(named_cluster(&w), "one");
+    /* when: somebody puts another cluster's content in its place */
+    world_events(&w, (struct world_pair[]){{"head", {0}, 11}}, 1);
+    world_run(&w, 200);
+    w.revision = 11;
+    assert_string_equal(named_cluster(&w), "one");
+    loads_of(&w, newer, "two");
+    /* then */
+    assert_true(w.stopped);
+    assert_int_equal(w.stop_error, LH_ERR_WRONG_IDENTITY);
+    assert_non_null(strstr(w.said, "of cluster two now"));
+    free(head.data);
+    free(newer.data);
+    world_end(&w);
+}
+
+/* HA-13: a misspelt prefix has nothing under it, either. */
+static void a_master_begins_no_cluster_and_waits_for_one(void **state)
+{
+    struct world w;
+    const Leasehold__MastersReply *said;
+    char why[700];
+    ProtobufCBinaryData first =
+        world_head_of(world_head(1, 1, 4, 0), LEASEHOLD_STORED__HEAD__STATE__RESIGNED, "");
+    ProtobufCBinaryData record = record_of("one");
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, (ProtobufCBinaryData){0});
+    /* when */
+    world_run(&w, 100000);
+    /* then: it says what to do, to its operator and to who calls it */
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_non_null(strstr(w.said, "leasehold store init"));
+    assert_non_null(strstr(w.said, PREFIX));
+    assert_false(lh_reigns_ready(w.r, why, sizeof why));
+    assert_string_equal(why, w.said);
+    assert_string_equal(named_cluster(&w), "");
+    said = (const Leasehold__MastersReply *)w.masters;
+    assert_string_equal(said->state, "WAITING");
+    assert_string_equal(said->store_trouble, why);
+    assert_false(said->acting || said->reign != 0);
+    /* when: somebody begins one */
+    world_events(&w, (struct world_pair[]){{"head", first, 11}, {"map/M", record, 11}}, 2);
+    world_run(&w, 1);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
+    assert_string_equal(named_cluster(&w), "one");
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_int_equal(world_phase(&w), LH_REIGN_ACTING);
+    assert_string_equal(lh_master_cluster(lh_reigns_master(w.r)), "one");
+    free(first.data);
+    free(record.data);
+    world_end(&w);
+}
+
+/* ... and no second one, where somebody has deleted the head before it came. */
+static void keys_without_a_head_are_no_place_for_a_cluster(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData record = record_of("one");
+
+    (void)state;
+    world_begin(&w, NULL);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"map/M", record, 9}}, 1);
+    world_run(&w, 100000);
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_non_null(strstr(w.said, "and no head: somebody has deleted it"));
+    free(record.data);
+    world_end(&w);
+}
+
+/* ---- `leasehold store init`. */
+
+static void begins(struct lh_reign_config *config)
+{
+    config->task = LH_REIGN_INIT;
+}
+
+static void a_cluster_begins_where_there_is_nothing(void **state)
+{
+    struct world w;
+    struct lh_reign_state it;
+
+    (void)state;
+    world_begin(&w, begins);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    struct link *txn = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    const Etcdserverpb__TxnRequest *request = (const Etcdserverpb__TxnRequest *)txn->request;
+    assert_int_equal(request->n_compare, 2); /* that there is nothing else */
+    ProtobufCBinaryData bytes = world_put(txn, "head");
+    LeaseholdStored__Head *head = leasehold_stored__head__unpack(NULL, bytes.len, bytes.data);
+    assert_int_equal(head->state, LEASEHOLD_STORED__HEAD__STATE__RESIGNED);
+    assert_true(head->reign == 1 && head->number == 1);
+    leasehold_stored__head__free_unpacked(head, NULL);
+    bytes = world_put(txn, "map/M");
+    LeaseholdStored__Master *record = leasehold_stored__master__unpack(NULL, bytes.len, bytes.data);
+    lh_reigns_state(w.r, &it);
+    assert_string_equal(record->cluster_id, it.cluster);
+    leasehold_stored__master__free_unpacked(record, NULL);
+    assert_false(w.stopped);
+    world_applied(&w, txn);
+    assert_true(w.stopped);
+    assert_int_equal(w.stop_error, LH_OK);
+    world_end(&w);
+}
+
+static void no_second_cluster_begins(void **state)
 {
     struct world w;
     ProtobufCBinaryData head = world_head(7, 100, 1, 0);
 
     (void)state;
-    /* when */
-    world_begin(&w, NULL);
-    world_acts(&w);
-    /* then */
-    assert_non_null(strstr(w.said, "a new cluster begins"));
-    assert_non_null(strstr(w.said, PREFIX));
+    world_begin(&w, begins);
+    world_pairs(
+        &w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
+    assert_int_equal(w.stop_error, LH_ERR_ALREADY_EXISTS);
+    assert_non_null(strstr(w.said, "of reign 7"));
     world_end(&w);
-    /* when: there is one */
-    world_begin(&w, NULL);
-    world_loads(&w, head);
-    world_run(&w, 1);
-    /* then */
-    assert_null(strstr(w.said, "a new cluster begins"));
+    /* ... nor at the same time as another one, */
+    world_begin(&w, begins);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_not_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0), &head, 11);
+    assert_int_equal(w.stop_error, LH_ERR_ALREADY_EXISTS);
+    world_end(&w);
+    /* ... nor among other keys. */
+    world_begin(&w, begins);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_not_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0), NULL, 11);
+    assert_int_equal(w.stop_error, LH_ERR_ALREADY_EXISTS);
+    world_end(&w);
+    /* But an answer that was lost is no refusal (HA-5). */
+    world_begin(&w, begins);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    struct link *txn = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    ProtobufCBinaryData own = world_put(txn, "head");
+    world_not_applied(&w, txn, &own, 11);
+    assert_true(w.stopped);
+    assert_int_equal(w.stop_error, LH_OK);
     free(head.data);
     world_end(&w);
 }
@@ -463,7 +634,7 @@ static void a_reign_above_one_that_was_seen_is_the_head_s(void **state)
     registers(&w, 20);
     /* then: what is on its way stays what it is */
     LeaseholdStored__Head *said = head_put(&w);
-    assert_int_equal(said->reign, 1);
+    assert_int_equal(said->reign, 2);
     leasehold_stored__head__free_unpacked(said, NULL);
     world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
     said = head_put(&w);
@@ -613,6 +784,16 @@ static void a_standby_follows_a_reign_far_above(void **state)
 
 /* ---- Calls of etcd. */
 
+/* A store in which a cluster has begun, and nobody has acted. */
+static void loads_begun(struct world *w)
+{
+    ProtobufCBinaryData first =
+        world_head_of(world_head(1, 1, 4, 0), LEASEHOLD_STORED__HEAD__STATE__RESIGNED, "");
+
+    world_loads(w, first);
+    free(first.data);
+}
+
 static void a_member_that_hangs_does_not_hold_up_what_others_refused(void **state)
 {
     struct world w;
@@ -620,7 +801,7 @@ static void a_member_that_hangs_does_not_hold_up_what_others_refused(void **stat
     (void)state;
     /* given: a transaction that three members were asked for */
     world_begin(&w, NULL);
-    world_loads(&w, (ProtobufCBinaryData){0});
+    loads_begun(&w);
     world_run(&w, 1100);
     struct link *third = world_link(&w, LH_METHOD_ETCD_TXN, 0);
     struct link *second = world_link(&w, LH_METHOD_ETCD_TXN, 1);
@@ -644,7 +825,7 @@ static void a_transaction_without_an_answer_is_sent_again_and_again(void **state
     (void)state;
     /* given */
     world_begin(&w, NULL);
-    world_loads(&w, (ProtobufCBinaryData){0});
+    loads_begun(&w);
     world_run(&w, 1);
     uint64_t first = world_link(&w, LH_METHOD_ETCD_TXN, 0)->id;
     for (int i = 0; i < 12; i++) {
@@ -667,7 +848,7 @@ static void the_first_copy_of_a_transaction_is_answered_however_late(void **stat
 
     (void)state;
     world_begin(&w, NULL);
-    world_loads(&w, (ProtobufCBinaryData){0});
+    loads_begun(&w);
     world_run(&w, 1);
     uint64_t first = world_link(&w, LH_METHOD_ETCD_TXN, 0)->id;
     world_run(&w, 1900);
@@ -1076,7 +1257,11 @@ int main(void)
         cmocka_unit_test(a_read_is_answered_while_a_write_is_under_way),
         cmocka_unit_test(a_read_that_came_behind_the_question_is_asked_about_anew),
         cmocka_unit_test(an_empty_store_is_no_new_one_to_who_has_seen_its_head),
-        cmocka_unit_test(who_begins_a_new_cluster_says_so),
+        cmocka_unit_test(a_master_begins_no_cluster_and_waits_for_one),
+        cmocka_unit_test(keys_without_a_head_are_no_place_for_a_cluster),
+        cmocka_unit_test(a_cluster_begins_where_there_is_nothing),
+        cmocka_unit_test(no_second_cluster_begins),
+        cmocka_unit_test(a_standby_names_its_cluster_and_keeps_it),
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
