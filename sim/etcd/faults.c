@@ -277,6 +277,10 @@ void lh_sim_etcd_put_back(struct lh_sim_etcd *e)
             lh_etcd_store_put(
                 s, s->revision + 1, was->key, was->key_size, was->value, was->value_size);
             written_by_hand(e);
+            /* What a hand had made of it before is what is there again. */
+            for (size_t j = 0; j < i; j++)
+                if (e->meddled[j].at == was->mod_revision)
+                    e->meddled[j].at = s->revision;
         }
         lh_etcd_record_unref(e->meddled[i].was);
     }
@@ -286,7 +290,6 @@ void lh_sim_etcd_put_back(struct lh_sim_etcd *e)
 void lh_sim_etcd_mend(struct lh_sim_etcd *e)
 {
     lh_sim_etcd_put_back(e);
-
     lh_sim_etcd_lose_quorum(e, false);
     lh_sim_etcd_elect(e, false, 0);
     lh_sim_etcd_fail_after(e, 0);
