@@ -159,8 +159,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
-    if (s->cluster->shared.etcd != NULL)
-        lh_sim_known_cluster(s->cluster, cluster_id);
+    lh_sim_known_cluster(s->cluster, cluster_id);
     if (id != NULL) {
         LH_ASSERT(id->value_size < sizeof cluster_id);
         memset(cluster_id, 0, sizeof cluster_id);

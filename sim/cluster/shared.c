@@ -118,7 +118,7 @@ static bool has_begun(const struct beginner *b)
 void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES])
 {
     id[0] = 0;
-    if (!c->config.newcomers)
+    if (c->shared.etcd != NULL && !c->config.newcomers)
         lh_master_draw_cluster(c->config.master.seed, id);
 }
 
