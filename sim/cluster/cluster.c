@@ -79,6 +79,11 @@ void lh_sim_give_capabilities(
         config->capability_secret[i] = (uint8_t)lh_prng_next(&random);
 }
 
+uint64_t lh_sim_master_seed(const struct lh_sim_cluster *c, uint64_t process)
+{
+    return lh_mix64(c->config.master.seed ^ process);
+}
+
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
     struct master *self = arg;
@@ -90,7 +95,9 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
     self->running = c->config.master;
-    self->running.seed = lh_mix64(c->config.master.seed ^ lh_sim_incarnation(node));
+    /* Until something is stored its cluster has not begun: it is drawn as the first time. */
+    self->running.seed =
+        lh_sim_master_seed(c, lh_sim_store_count(node) == 0 ? 1 : lh_sim_incarnation(node));
     lh_sim_give_capabilities(c, node, &self->running);
     struct lh_master *m = lh_master_create(&self->running);
     for (size_t i = 0; i < lh_sim_store_count(node); i++) {
@@ -159,7 +166,8 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
-    lh_sim_known_cluster(s->cluster, cluster_id);
+    if (s->cluster->shared.etcd != NULL)
+        lh_sim_known_cluster(s->cluster, cluster_id);
     if (id != NULL) {
         LH_ASSERT(id->value_size < sizeof cluster_id);
         memset(cluster_id, 0, sizeof cluster_id);

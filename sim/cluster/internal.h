@@ -139,7 +139,9 @@ void lh_sim_roles_init(struct lh_sim_cluster *c);
 void lh_sim_roles_deinit(struct lh_sim_cluster *c);
 
 /* shared.c */
-/* The cluster's id, as who starts knows it; "": it does not, as never with a single master. */
+/* Of a single master's process of that number, from 1. */
+uint64_t lh_sim_master_seed(const struct lh_sim_cluster *c, uint64_t process);
+/* The cluster's id, as who starts knows it; "": it does not. */
 void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES]);
 /* It has no process: the store, and who has begun a cluster. */
 bool lh_sim_shared_rests(const struct lh_sim_cluster *c, const struct lh_sim_node *node);

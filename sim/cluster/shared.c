@@ -117,9 +117,11 @@ static bool has_begun(const struct beginner *b)
 
 void lh_sim_known_cluster(const struct lh_sim_cluster *c, char id[LH_CLUSTER_ID_BYTES])
 {
+    uint64_t seed = c->config.master.seed;
+
     id[0] = 0;
-    if (c->shared.etcd != NULL && !c->config.newcomers)
-        lh_master_draw_cluster(c->config.master.seed, id);
+    if (!c->config.newcomers)
+        lh_master_draw_cluster(c->shared.etcd != NULL ? seed : lh_sim_master_seed(c, 1), id);
 }
 
 bool lh_sim_shared_rests(const struct lh_sim_cluster *c, const struct lh_sim_node *node)
