@@ -261,7 +261,10 @@ static void after_start(struct lh_sim_observers *o, const struct actor *a)
         r->said = r->released = r->seal_told = r->listed_at = 0;
         r->sync_failed = r->refused = r->truncated = r->ordered = false;
         r->kernel_known = r->kernel_known && !r->in_doubt; /* what the disk has is read */
-        r->lost = lh_ob_kernel(o, c, a->number)->lost;
+        /* A mark whose sync has failed may be in memory alone. */
+        const struct lh_sim_header *found =
+            r->in_doubt ? lh_ob_platter(o, c, a->number) : lh_ob_kernel(o, c, a->number);
+        r->lost = found->lost;
     }
 }
 

@@ -54,6 +54,8 @@ class FaultsTest(ClusterTest):
         new = self.cluster.held_lease(PATH)
         self.assertGreater(new["chunk"], old["chunk"])
         self.assertNotEqual(new["primary"], old["primary"])
+        # What it had written and nobody else has goes when it is back.
+        self.cluster.servers[old["primary"]].start()
         self.finish()
 
     def test_primary_is_killed_again_and_again(self):
