@@ -53,7 +53,7 @@ void lh_files_note_made(struct lh_files *files, uint64_t id)
     f->number = ++files->made;
 }
 
-/* Is the directory's own name durable? */
+/* Makes the directory's own name durable; an errno. */
 static int sync_own_name(int directory)
 {
     int parent = openat(directory, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,9 +65,9 @@ static int sync_own_name(int directory)
     return e;
 }
 
-/* Fails with errno set. `*synced`: the directory itself is on the disk. It surely is if there were
+/* Fails with errno set. `*named`: the directory's own name is durable. It surely is if there were
  * files in it (REC-8: they can be read where nothing can be synced). */
-static int open_directory(const char *dir, bool *synced)
+static int open_directory(const char *dir, bool *named)
 {
     int parent = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -77,15 +77,13 @@ static int open_directory(const char *dir, bool *synced)
     bool made = mkdirat(parent, "chunks", LH_DIRECTORY_MODE) == 0;
     if (made || errno == EEXIST)
         fd = openat(parent, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *synced = fd >= 0 && fsync(parent) == 0;
-    if (made && !*synced) {
-        int e = errno;
+    int e = fd < 0 ? errno : sync_own_name(fd);
+    close(parent);
+    *named = e == 0;
+    if (fd >= 0 && made && e != 0) {
         close(fd);
-        errno = e;
         fd = -1;
     }
-    int e = errno;
-    close(parent);
     if (fd >= 0)
         lh_directory_close_to_others(fd, NULL);
     errno = e;
@@ -107,8 +105,8 @@ static void write_what_was_left(int directory)
 int lh_files_create(
     const char *dir, unsigned open_max, struct lh_files **out, char *why, size_t why_size)
 {
-    bool synced;
-    int fd = open_directory(dir, &synced);
+    bool named;
+    int fd = open_directory(dir, &named);
 
     if (fd < 0) {
         int error = lh_error_from_errno(errno);
@@ -118,7 +116,7 @@ int lh_files_create(
     struct lh_files *files = lh_alloc(sizeof *files);
     files->directory = fd;
     files->open_max = open_max;
-    files->named = synced;
+    files->named = named;
     pthread_mutex_init(&files->lock, NULL);
     pthread_mutex_init(&files->syncing, NULL);
     lh_doubts_init(files);

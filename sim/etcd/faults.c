@@ -261,6 +261,35 @@ bool lh_sim_etcd_meddle(struct lh_sim_etcd *e, bool flip)
     return true;
 }
 
+/* That key is of no concern to an operator any more. */
+static void forget_meddled(struct lh_sim_etcd *e, const struct lh_etcd_range *range)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < e->meddled_count; i++) {
+        const struct lh_sim_etcd_record *was = &e->meddled[i].was->seen;
+        if (lh_etcd_in_range(range, was->key, was->key_size))
+            lh_etcd_record_unref(e->meddled[i].was);
+        else
+            e->meddled[kept++] = e->meddled[i];
+    }
+    e->meddled_count = kept;
+}
+
+void lh_etcd_decides(struct lh_sim_etcd *e, const Etcdserverpb__TxnRequest *r)
+{
+    for (size_t i = 0; e->meddled_count > 0 && i < r->n_success; i++) {
+        const Etcdserverpb__RequestOp *op = r->success[i];
+        if (op->request_case != ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE)
+            continue;
+        const Etcdserverpb__DeleteRangeRequest *d = op->request_delete_range;
+        forget_meddled(e, &(struct lh_etcd_range){.key = d->key.data,
+                              .key_size = d->key.len,
+                              .end = d->range_end.data,
+                              .end_size = d->range_end.len});
+    }
+}
+
 void lh_sim_etcd_put_back(struct lh_sim_etcd *e)
 {
     struct lh_etcd_store *s = &e->store;

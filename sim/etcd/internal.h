@@ -167,5 +167,9 @@ struct lh_etcd_view lh_etcd_newest(const struct member *m); /* the cluster's, na
 /* Something has been applied: the state is in the log now, and members apply it by and by. */
 void lh_etcd_log(struct lh_sim_etcd *e);
 
+/* faults.c: that transaction was applied. What it deletes no operator puts back, though a hand had
+ * deleted it before. */
+void lh_etcd_decides(struct lh_sim_etcd *e, const Etcdserverpb__TxnRequest *r);
+
 /* As lh_sim_etcd_compact(); `revision` is what a request says. NULL: done. */
 const struct lh_etcd_refusal *lh_etcd_do_compact(struct lh_sim_etcd *e, int64_t revision);

@@ -157,6 +157,8 @@ static void do_txn(struct lh_sim_etcd *e, struct request *r)
         return;
     }
     show(e, r, to->succeeded, before);
+    if (to->succeeded)
+        lh_etcd_decides(e, (const Etcdserverpb__TxnRequest *)r->message);
     r->answer = &to->base;
     if (!e->full && e->store.bytes > e->config.quota_bytes)
         lh_sim_etcd_no_space(e, true);

@@ -25,10 +25,12 @@ struct server_health {
     struct lh_instant silent; /* since then none was answered */
     struct lh_duration heartbeat;
     /* SES-8, of the calls to its address. */
-    uint64_t called_on; /* the link of the last one */
+    uint64_t called_on; /* the link of the last one ... */
+    uint64_t call;      /* ... and the master's number of it */
     uint64_t registering, registered; /* processes: the last to do it, and the one before */
     bool was_heard;     /* by any master */
     bool unheard;       /* the last call of this master was in vain */
+    bool before;        /* the same, before that call ended by itself */
 };
 
 struct health {
@@ -120,8 +122,24 @@ static void called(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
     int32_t server = lh_ob_server_named(o, s->effect->text);
 
-    if (server >= 0)
-        o->health->servers[server].called_on = s->link;
+    if (server < 0)
+        return;
+    struct server_health *h = &o->health->servers[server];
+    h->called_on = s->link;
+    h->call = s->effect->link;
+    h->before = h->unheard;
+}
+
+/* The master waits no longer: what comes of the call in the same step says nothing to it. */
+static void call_ended(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    for (uint32_t i = 0; i < o->server_count; i++) {
+        struct server_health *h = &o->health->servers[i];
+        if (h->called_on == 0 || h->call != s->effect->link)
+            continue;
+        h->called_on = 0;
+        h->unheard = h->before;
+    }
 }
 
 static void called_back(struct lh_sim_observers *o, const struct lh_sim_sight *s)
@@ -207,6 +225,8 @@ void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct
             h->silent = lh_sim_clock(a->node);
     } else if (s->method == LH_METHOD_IDENTIFY && s->effect->kind == LH_FX_OPEN) {
         called(o, s);
+    } else if (a->part == PART_MASTER && s->effect->kind == LH_FX_CLOSE) {
+        call_ended(o, s);
     } else if (s->method == LH_METHOD_SESSION && s->message != NULL && s->peer != NULL) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         if (a->part == PART_MASTER)

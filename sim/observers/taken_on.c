@@ -19,6 +19,21 @@ static bool is_this_seal(const struct lh_sim_header *h, const LeaseholdStored__C
     return h->sealed && h->sealed_length == s->length && h->sealed_checksum == s->checksum;
 }
 
+/* A log that is not sealed, and is what the seal says: a roll may have ended with it (FAIL-2a). */
+static bool is_all_of_it(
+    const struct lh_sim_observers *o, int32_t server, const LeaseholdStored__Chunk *s)
+{
+    uint64_t size = 0, checksum;
+    const uint8_t *bytes = lh_sim_file(o->servers[server]->node, s->chunk, &size);
+
+    if (bytes == NULL || size < LH_SIM_LOG_START)
+        return s->length == 0;
+    size -= LH_SIM_LOG_START;
+    return lh_sim_log_scan(s->chunk, bytes + LH_SIM_LOG_START, size, size, &checksum) ==
+               s->length &&
+           checksum == s->checksum;
+}
+
 /* The header of that member's replica; not valid: it has none, or it counts for nothing. */
 static struct lh_sim_header header_of(
     const struct lh_sim_observers *o, uint64_t chunk, const LeaseholdStored__Member *member)
@@ -44,8 +59,10 @@ static void look_at(struct lh_sim_observers *o, const LeaseholdStored__Chunk *s)
         struct lh_sim_header h = header_of(o, s->chunk, s->members[i]);
         if (!h.valid)
             continue;
-        if (!is_this_seal(&h, s))
-            other = s->members[i]->server_id;
+        if (!is_this_seal(&h, s)) {
+            if (h.sealed || !is_all_of_it(o, lh_ob_server_named(o, s->members[i]->server_id), s))
+                other = s->members[i]->server_id;
+        }
         else if (h.version >= s->version)
             return; /* it is recorded already: nothing new is decided */
         else

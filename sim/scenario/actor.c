@@ -496,7 +496,8 @@ static bool act_on_etcd(struct lh_sim_actor *actor, const struct lh_sim_action *
     }
 }
 
-static bool lag_member(
+/* What befalls one member's copy of the store. */
+static bool act_on_copy(
     struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
 {
     struct lh_sim_etcd *etcd = lh_sim_shared_etcd(actor->cluster);
@@ -504,21 +505,13 @@ static bool lag_member(
 
     if (index >= etcd_members(actor->cluster))
         return false;
-    say(actor, STATE_ETCD_LAG, node, NULL, a->hold);
-    lh_sim_etcd_lag(etcd, index, a->delay);
-    return true;
-}
-
-static bool flip_at_member(
-    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
-{
-    struct lh_sim_etcd *etcd = lh_sim_shared_etcd(actor->cluster);
-    size_t index = etcd == NULL ? 0 : member_index(etcd, node);
-
-    if (index >= etcd_members(actor->cluster))
-        return false;
-    say(actor, STATE_ETCD_FLIP, node, NULL, a->hold);
-    lh_sim_etcd_flip(etcd, index, true);
+    if (a->kind == LH_SIM_ACT_ETCD_LAG) {
+        say(actor, STATE_ETCD_LAG, node, NULL, a->hold);
+        lh_sim_etcd_lag(etcd, index, a->delay);
+    } else {
+        say(actor, STATE_ETCD_FLIP, node, NULL, a->hold);
+        lh_sim_etcd_flip(etcd, index, true);
+    }
     return true;
 }
 
@@ -696,9 +689,8 @@ static bool act_on_node(
         lh_sim_set_timer_late(node, a->delay);
         return true;
     case LH_SIM_ACT_ETCD_LAG:
-        return lag_member(actor, a, node);
     case LH_SIM_ACT_ETCD_FLIP:
-        return flip_at_member(actor, a, node);
+        return act_on_copy(actor, a, node);
     case LH_SIM_ACT_DEAFEN:
         say(actor, STATE_DEAF, node, NULL, a->hold);
         lh_sim_deafen(node, true);

@@ -24,6 +24,14 @@ static void starts_cold(void)
     one.link = two.link = three.link = 0;
 }
 
+static void given_one_that_asks_a_cold_master(void)
+{
+    given_three_servers();
+    starts_cold();
+    comes(&one);
+    asks(&one, "/job", false);
+}
+
 static void again(struct server *s)
 {
     s->registration++;
@@ -41,10 +49,7 @@ static void a_new_cluster_waits_for_nobody(void **state)
 static void more_than_half_of_the_servers_show_that_it_fits(void **state)
 {
     (void)state;
-    given_three_servers();
-    starts_cold();
-    comes(&one);
-    asks(&one, "/job", false);
+    given_one_that_asks_a_cold_master();
     again(&servers[0]);
     world_advance(&w, 1000);
     assert_null(granted(&one));
@@ -60,10 +65,7 @@ static void more_than_half_of_the_servers_show_that_it_fits(void **state)
 static void a_server_of_another_history_shows_nothing(void **state)
 {
     (void)state;
-    given_three_servers();
-    starts_cold();
-    comes(&one);
-    asks(&one, "/job", false);
+    given_one_that_asks_a_cold_master();
     again(&servers[0]);
     servers[1].name_seen++;
     servers[1].registration++;
@@ -75,10 +77,7 @@ static void a_server_of_another_history_shows_nothing(void **state)
 static void nobody_comes_for_a_term(void **state)
 {
     (void)state;
-    given_three_servers();
-    starts_cold();
-    comes(&one);
-    asks(&one, "/job", false);
+    given_one_that_asks_a_cold_master();
     for (int i = 0; i < 3; i++) {
         world_advance(&w, 3000);
         assert_null(granted(&one));
