@@ -452,9 +452,9 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"clog\", \"unclog\", \"deafen\", \"hide\", \"mislead\", \"blind\", \"stall\", \"unstall\", " \
     "\"starve\", \"refuse\", \"leave\", \"fail\", \"rot\", "                                       \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
-    "\"cancel\", \"compact\", \"flip\", \"a\", \"put\", \"keep\", \"recall\", \"release\", "       \
-    "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
-    "\"take\", \"give\", "                                                                         \
+    "\"cancel\", \"compact\", \"flip\", \"a\", \"put\", \"keep\", \"lead\", \"recall\", "          \
+    "\"release\", \"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", "          \
+    "\"decommission\", \"take\", \"give\", "                                                       \
     "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "                     \
     "\"watcher\", \"operator\", \"end\""
 
