@@ -79,6 +79,7 @@ static const struct need needs[LH_METHOD_COUNT] = {
     NEEDS(LIST_EVENTS,   READ,  .names = {"name"}, .chunk = "chunk"),
     NEEDS(MASTERS,       LOOK,),
     NEEDS(TRANSFER,      ADMIN,),
+    NEEDS(FORGET_MASTER, ADMIN,),
     NEEDS(LEASE_SESSION, READ,), /* and each message, by what it names: lh_access_name() */
     NEEDS(GET,           READ,  .names = {"name"}),
     NEEDS(CHANGE,        WRITE, .names = {"name", "lock"}),

@@ -99,6 +99,7 @@ enum lh_method {
     LH_METHOD_GARBAGE,
     LH_METHOD_MASTERS,
     LH_METHOD_TRANSFER,
+    LH_METHOD_FORGET_MASTER,
     LH_METHOD_LIST_EVENTS,
     /* leasehold.Leases, of the master too */
     LH_METHOD_LEASE_SESSION,

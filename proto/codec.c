@@ -49,6 +49,8 @@ static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_GARBAGE] = M("Master", "Garbage", garbage, false, false, 0, 0),
     [LH_METHOD_MASTERS] = M("Master", "Masters", masters, false, false, 0, 0),
     [LH_METHOD_TRANSFER] = M("Master", "Transfer", transfer, false, false, 0, 0),
+    [LH_METHOD_FORGET_MASTER] =
+        M("Master", "ForgetMaster", forget_master, false, false, 0, 0),
     [LH_METHOD_LIST_EVENTS] = M("Master", "ListEvents", list_events, false, false, 0, 0),
     [LH_METHOD_LEASE_SESSION] = M("Leases", "Session", lease_session, true, true, 0, 0),
     [LH_METHOD_GET] = M("Leases", "Get", get, false, false, 0, 0),

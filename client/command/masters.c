@@ -1,4 +1,5 @@
-/* `leasehold masters`: which masters there are, and which of them acts. */
+/* `leasehold masters`: which masters there are, and which of them acts; another one takes over; one
+ * that is gone is forgotten. */
 #include "client/command/command.h"
 
 #include "client/command/json.h"
@@ -15,6 +16,7 @@
 struct options {
     struct lh_command_common common;
     const char *transfer; /* to whom; "": to any; NULL: not wanted */
+    const char *forget;   /* whom; NULL: not wanted */
 };
 
 /* --- the list ----------------------------------------------------------------------------- */
@@ -171,11 +173,29 @@ static int transfer(const struct options *o, struct lh_cluster *cluster)
     return code;
 }
 
+static int forget(const struct options *o, struct lh_cluster *cluster)
+{
+    int error = lh_forget_master(cluster, o->forget, lh_command_timeout_ms(&o->common));
+
+    if (error != LH_OK)
+        return lh_command_failed(COMMAND, NULL, error);
+    if (o->common.json)
+        lh_command_print_json(json_pack("{s:o}", "forgotten", lh_json_text(o->forget)));
+    else
+        (void)printf("%s is forgotten\n", lh_command_shown(o->forget));
+    return LH_EXIT_OK;
+}
+
 static int run(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct options *o = options;
 
     (void)args;
+    if (o->forget != NULL && o->transfer != NULL)
+        return lh_command_error(
+            LH_EXIT_USAGE, COMMAND, "--forget and --transfer do not go together");
+    if (o->forget != NULL)
+        return forget(o, cluster);
     return o->transfer == NULL ? list_masters(o, cluster) : transfer(o, cluster);
 }
 
@@ -186,6 +206,8 @@ int lh_command_masters(int argc, char **argv)
         {LH_FLAG("transfer", STRING, &o.transfer, NULL), .metavar = "ID", .bare = "",
             .command_line_only = true,
             .help = "have the active master resign, and wait until ID, or any other one, acts"},
+        {LH_FLAG("forget", STRING, &o.forget, NULL), .metavar = "ID", .command_line_only = true,
+            .help = "delete the record of a master that is gone"},
     };
     const struct lh_command command = {
         .usage = "[OPTION]...",

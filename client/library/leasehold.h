@@ -560,6 +560,14 @@ int lh_transfer(struct lh_cluster *cluster, const char *successor, uint64_t time
     struct lh_transfer_result *result);
 void lh_transfer_result_deinit(struct lh_transfer_result *result);
 
+/* Deletes the record that a master of that id, which is gone, left behind: it is in no list any
+ * more, and no other one waits for it before it takes over.
+ *   NOT_FOUND         there is no such record, or the master shares its store with no other
+ *   IN_USE            it runs
+ *   INVALID_ARGUMENT  it is the active one
+ *   UNAVAILABLE       no master acts, or etcd does not answer it */
+int lh_forget_master(struct lh_cluster *cluster, const char *master_id, uint64_t timeout_ms);
+
 /* ---- Chunks ---- */
 
 /* A replica of a chunk, as the master sees it. */

@@ -111,7 +111,7 @@ void lh_master_list_deinit(struct lh_master_list *list)
     *list = (struct lh_master_list){0};
 }
 
-/* ---- Transferring ---- */
+/* ---- Transferring, and forgetting ---- */
 
 static int no_such_master(const struct lh_survey *s, const char *id)
 {
@@ -153,18 +153,27 @@ static int check_successor(const struct lh_survey *s, const struct lh_asked *act
               : "there is no other master: start one that shares the store of this one");
 }
 
-static int check_transfer(const struct lh_survey *s, const struct lh_asked *acting, const char *id)
+/* Whether there is one that acts, and may be one of several. */
+static int check_acting(const struct lh_survey *s, const struct lh_asked *acting, const char *what)
 {
     int error = lh_survey_check(s);
 
     if (error != LH_OK)
         return error;
     if (acting == NULL)
-        return lh_fail(LH_ERR_UNAVAILABLE, "no master acts now, so none can resign");
+        return lh_fail(LH_ERR_UNAVAILABLE, "no master acts now, so none can %s", what);
     if (acting->reply == NULL || acting->reply->master_id[0] == '\0')
-        return lh_fail(LH_ERR_NOT_FOUND,
-            "the master %s shares its store with no other one: there is nobody to transfer to",
+        return lh_fail(LH_ERR_NOT_FOUND, "the master %s shares its store with no other one",
             acting->address);
+    return LH_OK;
+}
+
+static int check_transfer(const struct lh_survey *s, const struct lh_asked *acting, const char *id)
+{
+    int error = check_acting(s, acting, "resign");
+
+    if (error != LH_OK)
+        return error;
     if (lh_same_id(acting->reply->master_id, id))
         return LH_OK;
     return check_successor(s, acting, id);
@@ -277,4 +286,34 @@ void lh_transfer_result_deinit(struct lh_transfer_result *result)
     free(result->from);
     free(result->to);
     *result = (struct lh_transfer_result){0};
+}
+
+/* A master that runs would put its record again. */
+static int check_is_gone(const struct lh_survey *s, const struct lh_asked *acting, const char *id)
+{
+    int error = check_acting(s, acting, "forget another one");
+
+    for (size_t i = 0; error == LH_OK && i < s->count; i++)
+        if (s->all[i].reply != NULL && lh_same_id(s->all[i].reply->master_id, id))
+            error = lh_fail(LH_ERR_IN_USE, "%s runs, at %s: stop it first", id, s->all[i].address);
+    return error;
+}
+
+int lh_forget_master(struct lh_cluster *cluster, const char *master_id, uint64_t timeout_ms)
+{
+    Leasehold__ForgetMasterRequest m = LEASEHOLD__FORGET_MASTER_REQUEST__INIT;
+    Leasehold__ForgetMasterReply *reply = NULL;
+    struct lh_survey s;
+
+    if (cluster == NULL || master_id == NULL)
+        return lh_missing("cluster or master_id");
+    int error = lh_survey_all(cluster, &s, timeout_ms);
+    if (error == LH_OK)
+        error = check_is_gone(&s, lh_survey_acting(&s), master_id);
+    m.master_id = lh_wire_string(master_id);
+    if (error == LH_OK)
+        error = lh_ask(cluster, LH_METHOD_FORGET_MASTER, &m.base, 0, timeout_ms, &reply);
+    lh_free_reply(reply);
+    lh_survey_deinit(&s);
+    return error;
 }

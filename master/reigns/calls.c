@@ -212,6 +212,9 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
     case LH_R_RECORD:
         lh_r_record_put(r);
         break;
+    case LH_R_FORGET:
+        lh_r_forget_reply(r, in->message);
+        break;
     case LH_R_PREFIX:
         lh_r_prefix_reply(r, in->message);
         break;

@@ -177,6 +177,14 @@ uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head)
 /* As MastersReply.state. */
 const char *lh_r_state_name(const struct lh_reigns *r);
 void lh_r_answer_masters(struct lh_reigns *r, uint64_t link);
+/* malloc'd. */
+struct lh_r_bytes lh_r_record_key(const struct lh_reigns *r, const char *id);
+
+/* ---- forget.c */
+
+void lh_r_forget(
+    struct lh_reigns *r, uint64_t link, const Leasehold__ForgetMasterRequest *request);
+void lh_r_forget_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *m);
 
 /* ---- reigns.c */
 
@@ -197,6 +205,7 @@ struct lh_reigns {
     struct lh_instant retry_at; /* LEARNING: not before this */
     struct lh_instant stop_by;
     uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */
+    uint64_t forget_link; /* of who has a record deleted; 0: nobody, or he has gone */
     char *successor;
     struct lh_instant watch_at;       /* STANDBY: the next watch begins then */
     struct lh_instant claim_at;       /* STANDBY: not before this, whatever the head says */

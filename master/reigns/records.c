@@ -17,23 +17,31 @@ static struct lh_duration beat(const struct lh_reigns *r, unsigned beats)
     return lh_nanoseconds(r->config.records_every.ns * BEAT_LISTS * beats);
 }
 
+struct lh_r_bytes lh_r_record_key(const struct lh_reigns *r, const char *id)
+{
+    struct lh_r_bytes key = lh_r_key(r, LH_R_RECORD_OF);
+    size_t size = strlen(id);
+
+    key.data = lh_realloc_array(key.data, key.size + size, 1);
+    memcpy(key.data + key.size, id, size);
+    key.size += size;
+    return key;
+}
+
 static void put_record(struct lh_reigns *r)
 {
     Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT, *list[1] = {&op};
     Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
     LeaseholdStored__MasterRecord record = LEASEHOLD_STORED__MASTER_RECORD__INIT;
-    struct lh_r_bytes name = lh_r_key(r, LH_R_RECORD_OF);
-    size_t id = strlen(r->config.id);
+    struct lh_r_bytes name = lh_r_record_key(r, r->config.id);
 
     record.master_id = (char *)(uintptr_t)r->config.id;
     record.address = (char *)(uintptr_t)r->config.address;
     record.start = r->process;
     record.page = (char *)(uintptr_t)r->config.page;
     struct lh_r_bytes value = lh_r_pack(&record.base);
-    name.data = lh_realloc_array(name.data, name.size + id, 1);
-    memcpy(name.data + name.size, r->config.id, id);
-    put.key = (ProtobufCBinaryData){name.size + id, name.data};
+    put.key = (ProtobufCBinaryData){name.size, name.data};
     put.value = (ProtobufCBinaryData){value.size, value.data};
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
     op.request_put = &put;

@@ -276,7 +276,8 @@ static bool refused(struct lh_reigns *r, const struct lh_input *in)
 
 static void served(struct lh_reigns *r, struct lh_input *in)
 {
-    bool own = in->method == LH_METHOD_TRANSFER || in->method == LH_METHOD_MASTERS;
+    bool own = in->method == LH_METHOD_TRANSFER || in->method == LH_METHOD_FORGET_MASTER ||
+               in->method == LH_METHOD_MASTERS;
 
     if (in->kind == LH_IN_MESSAGE && own && refused(r, in))
         return;
@@ -285,6 +286,13 @@ static void served(struct lh_reigns *r, struct lh_input *in)
         transfer(r, in->link, in->message);
         return;
     }
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_FORGET_MASTER &&
+        r->phase == LH_REIGN_ACTING) {
+        lh_r_forget(r, in->link, in->message);
+        return;
+    }
+    if (in->kind == LH_IN_LINK_CLOSED && in->link == r->forget_link)
+        r->forget_link = 0;
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {
         lh_r_answer_masters(r, in->link);
         lh_r_link_over(r, in->link);

@@ -29,6 +29,7 @@
  *   upkeep.c     etcd's history and size
  *   begin.c      a store that has no cluster: who waits for one, and who begins it
  *   move.c       a store that is filled from another one, or whose content goes to another one
+ *   forget.c     an operator deletes the record of a master that is gone
  *   records.c    which masters there are, and what every one of them answers */
 #pragma once
 

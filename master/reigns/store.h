@@ -17,6 +17,7 @@ enum lh_r_purpose {
     LH_R_WRITE,        /* a transaction */
     LH_R_RECORD,       /* this master's record */
     LH_R_LIST,         /* all masters' records */
+    LH_R_FORGET,       /* the record of one that is gone */
     LH_R_COMPACT,      /* etcd's history */
     LH_R_PREFIX,       /* what else is there */
     LH_R_TWIN,         /* whether another process has this master's id */

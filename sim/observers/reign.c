@@ -71,6 +71,7 @@ void lh_ob_reign_does(
 
     if (s->effect->kind != LH_FX_SEND || (s->effect->link & LH_LINK_SERVED) == 0 ||
         s->method == LH_METHOD_MASTERS || s->method == LH_METHOD_TRANSFER ||
+        s->method == LH_METHOD_FORGET_MASTER ||
         lh_master_is_read(s->method) || /* HA-2a: names.c says whether it is true */
         !lh_sim_reign_of(o->cluster, a->node, &state) ||
         (state.phase == LH_REIGN_ACTING && lh_instant_before(a->clock, state.confirmed_until)))

@@ -106,6 +106,7 @@ static void calls_of_operators(struct all *a)
     REFUSED(lh_set_server(c, "s1", LH_SERVER_DRAINING, WAIT_MS, &server));
     REFUSED(lh_masters(c, WAIT_MS, &masters));
     REFUSED(lh_transfer(c, NULL, WAIT_MS, &transfer));
+    REFUSED(lh_forget_master(c, "m", WAIT_MS));
     REFUSED(lh_chunks(c, "", 0, 10, WAIT_MS, &states));
     REFUSED(lh_explain(c, a->path, 0, WAIT_MS, &explanation));
     REFUSED(lh_garbage(c, false, WAIT_MS, &garbage));

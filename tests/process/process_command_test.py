@@ -443,7 +443,7 @@ class MastersTest(CommandTest):
         self.assertIn("shares its store with no other one", store)
         self.assertEqual(err, "")
         self.assertFalse(self.run_json("masters")["shared"])
-        for option in ("--transfer", "--transfer=m2"):
+        for option in ("--transfer", "--transfer=m2", "--forget=m2"):
             self.assertIn("shares its store with no other one",
                           self.run_command("masters", option, status=1)[1])
         # One from before there were several.
@@ -509,6 +509,25 @@ class MastersTest(CommandTest):
         self.assertIn("there is no other master",
                       self.run_command("masters", "--transfer", status=1)[1])
         self.assertEqual(self.master.asked("Transfer"), [])
+
+    def test_forget(self):
+        self.stop("m3")
+        self.master.replies["ForgetMaster"] = self.schema.ForgetMasterReply()
+        self.assertEqual(self.run_command("masters", "--forget=m3")[0], "m3 is forgotten\n")
+        self.assertEqual([r.master_id for r in self.master.asked("ForgetMaster")], ["m3"])
+        self.assertEqual(self.masters["m2"].asked("ForgetMaster"), [])
+        self.assertEqual(self.run_json("masters", "--forget=m3"), {"forgotten": "m3"})
+
+    def test_one_that_runs_is_not_forgotten(self):
+        self.assertIn(f"m2 runs, at {self.masters['m2'].address}: stop it first",
+                      self.run_command("masters", "--forget=m2", status=1)[1])
+        self.run_command("masters", "--forget=m1", status=1)
+        self.run_command("masters", "--forget=m2", "--transfer", status=64)
+        self.assertEqual(self.master.asked("ForgetMaster"), [])
+        self.master.replies["ForgetMaster"] = self.schema.ForgetMasterReply(
+            error=self.schema.NOT_FOUND, error_text="there is no record of it")
+        self.assertIn("there is no record of it",
+                      self.run_command("masters", "--forget=m7", status=1)[1])
 
     def test_a_refusal(self):
         self.master.replies["Transfer"] = self.schema.TransferReply(

@@ -272,6 +272,30 @@ class BeginningsTest(MastersTest):
         cluster.wait_state(second, "STANDBY", "ACTIVE")
         self.assert_works(cluster)
 
+    def test_a_master_that_is_gone_is_forgotten(self):
+        cluster = self.start_masters(count=3)
+        gone = next(m for m in cluster.masters if m is not cluster.wait_acting()[0])
+
+        def lists(master):
+            return any(m.master_id == gone.name for m in cluster.ask(master).masters)
+        for master in cluster.masters:
+            wait_for("the lists to be whole", lambda m=master: lists(m))
+        said = cluster.run("masters", f"--forget={gone.name}")
+        self.assertEqual(said.returncode, 1)
+        self.assertIn(f"{gone.name} runs".encode(), said.stderr)
+        gone.kill()
+        cluster.command("masters", f"--forget={gone.name}")
+        for master in cluster.masters:
+            if master is not gone:
+                wait_for("it to be forgotten", lambda m=master: not lists(m))
+        said = cluster.run("masters", f"--forget={gone.name}")
+        self.assertEqual(said.returncode, 1)
+        self.assertIn(b"there is no record of", said.stderr)
+        # It comes back as a new one does.
+        gone.start()
+        cluster.wait_state(gone, "STANDBY")
+        wait_for("it to be listed", lambda: lists(cluster.wait_acting()[0]))
+
     def refusal(self, *flags):
         """What a master says that ends at once."""
         done = subprocess.run([binary("leasehold-master"), f"--listen=127.0.0.1:{free_port()}",

@@ -57,6 +57,9 @@ static void heard(struct world *w, struct lh_effect *e)
         w->ended[w->ended_count++] = e->link;
     } else if (served && e->kind == LH_FX_SEND) {
         struct lh_buf none;
+        lh_buf_clear(&w->replied);
+        w->replied = lh_buf_ref(&e->header);
+        w->replies++;
         lh_wire_free(w->masters);
         w->masters = NULL;
         if (lh_wire_decode(LH_METHOD_MASTERS, LH_REPLY, &e->header, &w->masters, &none) != LH_OK)
@@ -149,6 +152,7 @@ void world_end(struct world *w)
     }
     free(w->links);
     lh_wire_free(w->masters);
+    lh_buf_clear(&w->replied);
 }
 
 void world_run(struct world *w, uint64_t ms)
@@ -423,6 +427,12 @@ void world_says(
 {
     step(w, &(struct lh_input){
                 .kind = LH_IN_MESSAGE, .link = link, .method = method, .message = message});
+}
+
+void world_closes(struct world *w, uint64_t link)
+{
+    step(w, &(struct lh_input){
+                .kind = LH_IN_LINK_CLOSED, .link = link, .error = LH_ERR_CANCELLED});
 }
 
 int world_ended(const struct world *w, uint64_t link)

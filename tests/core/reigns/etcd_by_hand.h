@@ -49,6 +49,8 @@ struct world {
     const Etcdserverpb__RangeResponse *records; /* of masters; NULL: there are none */
     size_t records_put;                         /* by this master */
     ProtobufCMessage *masters;                  /* its last answer of which there are */
+    struct lh_buf replied;                      /* its last answer to anybody ... */
+    size_t replies;                             /* ... of so many */
 };
 
 /* A master of three members of etcd, with a T_reign of 2 s. `change` may be NULL. */
@@ -106,6 +108,8 @@ void world_acts(struct world *w);
 uint64_t world_opens(struct world *w, enum lh_method method);
 void world_says(
     struct world *w, uint64_t link, enum lh_method method, const ProtobufCMessage *message);
+/* Who opened it has gone. */
+void world_closes(struct world *w, uint64_t link);
 /* -1: it has not ended that link. */
 int world_ended(const struct world *w, uint64_t link);
 
