@@ -85,10 +85,18 @@ void lh_r_overlay_clear(struct lh_r_overlay *o)
     *o = (struct lh_r_overlay){0};
 }
 
-bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size)
+bool lh_r_head_fits(const struct lh_reigns *r, char *text, size_t text_size)
 {
     const LeaseholdStored__Head *head = r->copy.said;
 
+    if (head != NULL && lh_master_cluster(r->master) == NULL &&
+        !LH_PLANTED("cluster-begins-by-itself")) {
+        LH_MARK("head-without-a-record");
+        (void)snprintf(text, text_size,
+            "there is a head, and not the master's record: no cluster begins here (HA-13); restore "
+            "the store from a backup (docs/operations.md, \"Restoring\")");
+        return false;
+    }
     if (head == NULL || lh_master_term(r->master) <= head->reign)
         return true;
     (void)snprintf(text, text_size,

@@ -91,7 +91,7 @@ void lh_r_follows(struct lh_reigns *r)
 {
     char text[512];
 
-    if (!lh_r_term_fits(r, text, sizeof text)) {
+    if (!lh_r_head_fits(r, text, sizeof text)) {
         lh_r_unfit(r, text);
         return;
     }

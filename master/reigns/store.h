@@ -217,8 +217,9 @@ void lh_r_fit(struct lh_reigns *r);
 void lh_r_unfit_clear(struct lh_reigns *r);
 const char *lh_r_unfit_why(const struct lh_reigns *r); /* of the first member that it is known of */
 
-/* Whether no term in the store is above the reign of its head, which no master writes. */
-bool lh_r_term_fits(const struct lh_reigns *r, char *text, size_t text_size);
+/* Whether the master's record is there, and no term in the store is above the reign of its head: no
+ * master leaves it otherwise. */
+bool lh_r_head_fits(const struct lh_reigns *r, char *text, size_t text_size);
 /* SES-9: that reign is not the one that this process has seen. It ends; true. */
 bool lh_r_other_history(struct lh_reigns *r, uint64_t reign);
 /* Whether the table of reigns has what this process has seen (SES-9). False: it ends. */

@@ -96,7 +96,7 @@ void lh_r_claim(struct lh_reigns *r)
     char text[512];
 
     /* Before a head is written that would make the term look right to whoever comes next. */
-    if (r->config.task == LH_REIGN_SERVE && !lh_r_term_fits(r, text, sizeof text)) {
+    if (r->config.task == LH_REIGN_SERVE && !lh_r_head_fits(r, text, sizeof text)) {
         lh_r_unfit(r, text);
         return;
     }

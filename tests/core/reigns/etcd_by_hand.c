@@ -389,12 +389,39 @@ void world_hears_nothing(struct world *w, uint64_t ms, ProtobufCBinaryData head,
     }
 }
 
+ProtobufCBinaryData world_record(const char *cluster)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+
+    record.format = LH_MASTER_FORMAT_BARE;
+    record.cluster_id = (char *)(uintptr_t)cluster;
+    record.next_file = record.next_chunk = 1;
+    size_t size = leasehold_stored__master__get_packed_size(&record);
+    uint8_t *bytes = lh_alloc(size);
+    leasehold_stored__master__pack(&record, bytes);
+    return (ProtobufCBinaryData){size, bytes};
+}
+
+void world_loads_map(struct world *w)
+{
+    ProtobufCBinaryData record = world_record("c");
+
+    world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"map/M", record, w->revision}}, 1);
+    free(record.data);
+}
+
 void world_loads(struct world *w, ProtobufCBinaryData head)
 {
     struct world_pair pair = {"head", head, w->revision};
 
+
     world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), &pair, head.data != NULL);
-    for (int i = 0; i < 2 && !w->stopped; i++) /* pieces, and the map */
+    if (!w->stopped) /* pieces */
+        world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    if (!w->stopped && head.data != NULL)
+        world_loads_map(w);
+    else if (!w->stopped)
         world_pairs(w, world_link(w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
 }
 

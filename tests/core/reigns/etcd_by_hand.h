@@ -96,7 +96,11 @@ ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, 
 ProtobufCBinaryData world_head_of(
     ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere);
 
-/* It has read the store: the head (NULL data: there is none), and nothing else. */
+/* malloc'd bytes of a master's record. */
+ProtobufCBinaryData world_record(const char *cluster);
+/* It has read the map: the master's record. */
+void world_loads_map(struct world *w);
+/* It has read the store: the head (NULL data: there is nothing), and the master's record. */
 void world_loads(struct world *w, ProtobufCBinaryData head);
 /* It hears nothing for `ms`, asks for the head now and then, and is told that it is this one. */
 void world_hears_nothing(struct world *w, uint64_t ms, ProtobufCBinaryData head, int64_t revision);

@@ -34,23 +34,10 @@ static void an_empty_store_is_no_new_one_to_who_has_seen_its_head(void **state)
     world_end(&w);
 }
 
-static ProtobufCBinaryData record_of(const char *cluster)
-{
-    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
-
-    record.format = 1;
-    record.cluster_id = (char *)(uintptr_t)cluster;
-    record.next_file = record.next_chunk = 1;
-    size_t size = leasehold_stored__master__get_packed_size(&record);
-    uint8_t *bytes = malloc(size);
-    leasehold_stored__master__pack(&record, bytes);
-    return (ProtobufCBinaryData){size, bytes};
-}
-
 /* A store with that head, and of that cluster. */
 static void loads_of(struct world *w, ProtobufCBinaryData head, const char *cluster)
 {
-    ProtobufCBinaryData record = record_of(cluster);
+    ProtobufCBinaryData record = world_record(cluster);
 
     world_pairs(
         w, world_link(w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
@@ -105,7 +92,7 @@ static void a_master_begins_no_cluster_and_waits_for_one(void **state)
     char why[700];
     ProtobufCBinaryData first =
         world_head_of(world_head(1, 1, 4, 0), LEASEHOLD_STORED__HEAD__STATE__RESIGNED, "");
-    ProtobufCBinaryData record = record_of("one");
+    ProtobufCBinaryData record = world_record("one");
 
     (void)state;
     /* given */
@@ -143,7 +130,7 @@ static void a_master_begins_no_cluster_and_waits_for_one(void **state)
 static void keys_without_a_head_are_no_place_for_a_cluster(void **state)
 {
     struct world w;
-    ProtobufCBinaryData record = record_of("one");
+    ProtobufCBinaryData record = world_record("one");
 
     (void)state;
     world_begin(&w, NULL);
@@ -155,6 +142,30 @@ static void keys_without_a_head_are_no_place_for_a_cluster(void **state)
     assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
     assert_non_null(strstr(w.said, "and no head: somebody has deleted it"));
     free(record.data);
+    world_end(&w);
+}
+
+/* ... and a head without any pair is a store whose pairs are all gone, not a new cluster. */
+static void a_head_alone_is_no_place_for_a_cluster(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head =
+        world_head_of(world_head(3, 9, 4, 0), LEASEHOLD_STORED__HEAD__STATE__RESIGNED, "");
+
+    (void)state;
+    world_begin(&w, NULL);
+    for (int i = 0; i < 3; i++) /* one member after the other */
+        for (int page = 0; page < 3; page++) {
+            world_run(&w, page == 0 ? 1000 : 0);
+            world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
+                (struct world_pair[]){{"head", head, 10}}, page == 0);
+        }
+    world_run(&w, 5000);
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_non_null(strstr(w.said, "a head, and not the master's record"));
+    assert_string_equal(named_cluster(&w), "");
+    assert_false(w.stopped);
+    free(head.data);
     world_end(&w);
 }
 
@@ -302,7 +313,7 @@ static void a_piece_of_an_absurd_index_is_none(void **state)
     reply.n_kvs = 1;
     reply.kvs = kvs;
     world_answer(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), &reply.base);
-    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_loads_map(&w);
     /* then */
     assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
     free(head.data);
@@ -571,7 +582,7 @@ static void an_answer_that_comes_behind_the_next_reign_begins_none(void **state)
         &w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
     world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
         (struct world_pair[]){{"pieces/0", bytes, 9}}, 1);
-    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_loads_map(&w);
     world_hears_nothing(&w, 2100, head, 10);
     assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
     struct link *claim = world_link(&w, LH_METHOD_ETCD_TXN, 0);
@@ -1259,6 +1270,7 @@ int main(void)
         cmocka_unit_test(an_empty_store_is_no_new_one_to_who_has_seen_its_head),
         cmocka_unit_test(a_master_begins_no_cluster_and_waits_for_one),
         cmocka_unit_test(keys_without_a_head_are_no_place_for_a_cluster),
+        cmocka_unit_test(a_head_alone_is_no_place_for_a_cluster),
         cmocka_unit_test(a_cluster_begins_where_there_is_nothing),
         cmocka_unit_test(no_second_cluster_begins),
         cmocka_unit_test(a_standby_names_its_cluster_and_keeps_it),
