@@ -281,7 +281,7 @@ static void choose_among(struct lh_finder *f)
     }
     for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
         const struct lh_finder_master *m = &f->masters[i];
-        if (m->address != NULL && m->acts &&
+        if (m->address != NULL && m->acts && !lh_finder_is_foreign(f, i) &&
             (best == LH_MASTERS_MAX || m->reign > f->masters[best].reign))
             best = i;
     }

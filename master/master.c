@@ -1,6 +1,7 @@
 /* One step of the master: what has run out, what came in, what follows, one commit. */
 #include "master/master.h"
 
+#include "base/cluster.h"
 #include "base/prng.h"
 #include "lease/term.h"
 #include "master/calls/calls.h"
@@ -133,6 +134,18 @@ static enum lh_m_client client_of(enum lh_method method)
                                                : LH_M_CLIENTS;
 }
 
+/* SES-10: whoever asks belongs to this cluster, or to none that it knows of. */
+static bool is_for_us(const struct lh_master *m, const ProtobufCMessage *request)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "cluster");
+    uint64_t asked = 0;
+
+    if (f != NULL && f->type == PROTOBUF_C_TYPE_FIXED64)
+        memcpy(&asked, (const char *)request + f->offset, sizeof asked);
+    return asked == 0 || asked == lh_cluster_hash(m->cluster_id);
+}
+
 static void on_message(struct lh_master *m, struct lh_input *in)
 {
     char text[LH_ACCESS_TEXT_MAX];
@@ -144,7 +157,12 @@ static void on_message(struct lh_master *m, struct lh_input *in)
     else if (client_of(in->method) == LH_M_CLIENTS &&
              lh_m_access_call(m, in->identity, in->method, in->message, text) != LH_OK)
         lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
-    else if (client_of(in->method) != LH_M_CLIENTS)
+    else if (!is_for_us(m, in->message)) {
+        LH_MARK("call-from-another-cluster");
+        snprintf(text, sizeof text, "it is of cluster %.64s, and not of the caller's",
+            m->cluster_id);
+        lh_fx_close(m->fx, in->link, LH_ERR_NOT_ACTIVE, text);
+    } else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
     else if (in->method == LH_METHOD_WATCH)
         lh_m_watch_message(m, in->link, in->message);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/cluster.h"
 #include "base/probe.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
@@ -307,6 +308,11 @@ bool lh_client_active_is_ours(
     struct lh_client *c, const struct lh_client_seeker *seeker, const char *cluster)
 {
     return lh_finder_named(&c->active.finder, seeker->choice, cluster);
+}
+
+uint64_t lh_client_active_cluster(const struct lh_client *c)
+{
+    return LH_PLANTED("calls-name-no-cluster") ? 0 : lh_cluster_hash(c->active.finder.cluster);
 }
 
 void lh_client_active_acts(

@@ -81,6 +81,9 @@ void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *ca
 bool lh_client_active_is_ours(
     struct lh_client *c, const struct lh_client_seeker *seeker, const char *cluster);
 
+/* As calls name this client's cluster. */
+uint64_t lh_client_active_cluster(const struct lh_client *c);
+
 /* Likewise, by what it greets a session with. */
 void lh_client_active_greeted(
     struct lh_client *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting);

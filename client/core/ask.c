@@ -56,13 +56,13 @@ static void *field(ProtobufCMessage *m, const char *name)
 }
 
 /* The request is changed before it goes: a copy of its struct, which shares all else. */
-static void copy_request(struct lh_client_ask *ask)
+static ProtobufCMessage *copy_request(const ProtobufCMessage *request)
 {
-    size_t size = ask->request->descriptor->sizeof_message;
+    size_t size = request->descriptor->sizeof_message;
+    ProtobufCMessage *copy = lh_alloc(size);
 
-    ask->own = lh_alloc(size);
-    memcpy(ask->own, ask->request, size);
-    ask->request = ask->own;
+    memcpy(copy, request, size);
+    return copy;
 }
 
 /* It goes out with an id. */
@@ -74,7 +74,7 @@ static void give_id(struct lh_client_ask *ask)
     leasehold__call_id__init(&ask->id);
     ask->id.client = c->call_client;
     ask->id.number = ++c->last_call;
-    memcpy(field(ask->own, "call"), &id, sizeof id);
+    memcpy(field(ask->request, "call"), &id, sizeof id);
 }
 
 /* A master that waits says what it has waited for before nobody listens any more: each try tells it
@@ -104,8 +104,8 @@ static void leave(struct lh_client_ask *ask)
 {
     lh_client_active_forget(ask->client, &ask->seeker);
     lh_timer_unset(&ask->client->timers, &ask->timer);
-    free(ask->own);
-    ask->own = NULL;
+    free(ask->request);
+    ask->request = NULL;
     ask->active = false;
 }
 
@@ -189,6 +189,8 @@ static void try_master(struct lh_client_ask *ask)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
     shorten_wait(ask, left);
     lh_client_active_choose(c, &ask->seeker);
+    if (ask->cluster != NULL)
+        *ask->cluster = lh_client_active_cluster(c);
     lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     ask->try_end = lh_instant_add(c->now, timeout);
@@ -307,13 +309,13 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
 {
     LH_ASSERT(!ask->active);
     ask->client = c;
-    ask->request = request;
+    ask->request = copy_request(request);
     ask->patience = patience;
     ask->deadline = deadline;
     ask->once = changes(method, request);
-    if (ask->once || (patience.ns > 0 && deadline.ns != UINT64_MAX))
-        copy_request(ask);
-    ask->own_wait = ask->own == NULL ? NULL : field(ask->own, "wait_ms");
+    ask->cluster = field(ask->request, "cluster");
+    bool ends = patience.ns > 0 && deadline.ns != UINT64_MAX;
+    ask->own_wait = ask->once || ends ? field(ask->request, "wait_ms") : NULL;
     if (ask->own_wait != NULL)
         ask->wait_ms = *ask->own_wait;
     if (ask->once)

@@ -12,14 +12,14 @@ struct lh_client_ask {
     struct lh_client *client;
     struct lh_client_link link;
     struct lh_timer timer;           /* the end of a try or of a pause; a try's master is silent */
-    const ProtobufCMessage *request; /* what is sent: the owner's, or `own` */
-    ProtobufCMessage *own;           /* NULL: the owner's goes as it is */
-    bool once;                       /* HA-12: the call has an id, which stands in `own` */
+    ProtobufCMessage *request;       /* what is sent: a copy of the owner's, with what is added */
+    bool once;                       /* HA-12: the call has an id, which stands in it */
     Leasehold__CallId id;
     struct lh_instant repeat_until; /* of one whose outcome is unknown */
     struct lh_duration patience;
     uint64_t wait_ms;   /* what the request asks for; 0: as long as the master likes */
-    uint64_t *own_wait; /* in `own`: each try asks for no more than is left; NULL: it has none */
+    uint64_t *own_wait; /* in it: each try asks for no more than is left; NULL: it has none */
+    uint64_t *cluster;  /* in it (SES-10); NULL: it has none */
     struct lh_instant deadline;
     unsigned failures;
     bool active;

@@ -60,6 +60,7 @@ static void open_stream(struct lh_client_watch *w)
     /* Events alone would not make a reset whole that was cut off. */
     m.from = w->resetting ? 0 : w->from;
     m.locks = w->locks;
+    m.cluster = lh_client_active_cluster(c);
     w->held = false;
     lh_fx_send(c->fx, w->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));

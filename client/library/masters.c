@@ -57,11 +57,13 @@ static const char *trouble_of(const struct lh_survey *s, const struct lh_asked *
 static void describe(struct lh_master_list *list, const struct lh_survey *s)
 {
     const struct lh_asked *acting = lh_survey_acting(s), *newest = acting;
+    char torn[LH_CALL_TEXT_BYTES];
 
     *list = (struct lh_master_list){
         .masters = lh_alloc_array(s->count, sizeof *list->masters),
         .active = lh_strdup(acting == NULL ? "" : acting->address),
-        .store_trouble = lh_strdup(trouble_of(s, acting)),
+        .store_trouble =
+            lh_strdup(lh_survey_is_torn(s, torn, sizeof torn) ? torn : trouble_of(s, acting)),
     };
     for (size_t i = 0; i < s->count; i++) {
         const struct lh_asked *a = &s->all[i];
@@ -156,10 +158,13 @@ static int check_successor(const struct lh_survey *s, const struct lh_asked *act
 /* Whether there is one that acts, and may be one of several. */
 static int check_acting(const struct lh_survey *s, const struct lh_asked *acting, const char *what)
 {
+    char text[LH_CALL_TEXT_BYTES];
     int error = lh_survey_check(s);
 
     if (error != LH_OK)
         return error;
+    if (lh_survey_is_torn(s, text, sizeof text))
+        return lh_fail(LH_ERR_WRONG_IDENTITY, "%s: give only masters of one", text);
     if (acting == NULL)
         return lh_fail(LH_ERR_UNAVAILABLE, "no master acts now, so none can %s", what);
     if (acting->reply == NULL || acting->reply->master_id[0] == '\0')

@@ -172,6 +172,26 @@ const struct lh_asked *lh_survey_acting(const struct lh_survey *s)
     return found;
 }
 
+bool lh_survey_is_torn(const struct lh_survey *s, char *text, size_t text_size)
+{
+    const struct lh_asked *one = NULL;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const struct lh_asked *a = &s->all[i];
+        if (a->reply == NULL || a->reply->cluster_id[0] == '\0')
+            continue;
+        if (one == NULL)
+            one = a;
+        else if (strcmp(one->reply->cluster_id, a->reply->cluster_id) != 0) {
+            (void)snprintf(text, text_size,
+                "the master at %.100s is of cluster %.64s and the one at %.100s of cluster %.64s",
+                one->address, one->reply->cluster_id, a->address, a->reply->cluster_id);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the first one said that ended so; NULL: none has. */
 static const char *said_with(const struct lh_survey *s, int error)
 {

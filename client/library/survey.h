@@ -41,6 +41,9 @@ bool lh_survey_ask(struct lh_cluster *cluster, struct lh_survey *s, struct lh_in
 /* The active master; NULL: nobody acts. */
 const struct lh_asked *lh_survey_acting(const struct lh_survey *s);
 
+/* Two that have answered are of different clusters (SES-10); `text`: which. */
+bool lh_survey_is_torn(const struct lh_survey *s, char *text, size_t text_size);
+
 bool lh_asked_acts(const struct lh_asked *a);
 bool lh_asked_stands_by(const struct lh_asked *a);
 

@@ -58,7 +58,11 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
         "prefix serves clients, or its reign is above all of the own ones",
         "INV-8"},
     {"chooses-one-of-two-clusters", "SES-10",
-        "a client that knows no cluster takes the first master that says that it acts", "history"},
+        "a client that knows no cluster takes the first master that says that it acts", "story"},
+    {"calls-name-no-cluster", "SES-10",
+        "a client's calls do not say to which cluster it belongs; the master that it used last is "
+        "started with a wrong prefix between two of them",
+        "history"},
     {"foreign-answer-ends-a-server", "SES-10",
         "a chunkserver that is answered by a master of another cluster stops", "story"},
     {0},

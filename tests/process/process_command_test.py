@@ -518,6 +518,16 @@ class MastersTest(CommandTest):
         self.assertEqual(self.masters["m2"].asked("ForgetMaster"), [])
         self.assertEqual(self.run_json("masters", "--forget=m3"), {"forgotten": "m3"})
 
+    def test_masters_of_two_clusters(self):
+        self.say("m3", reign=900, cluster_id="other")
+        for name in ("m1", "m2"):
+            self.masters[name].replies["Masters"].cluster_id = "own"
+        sentence = f"of cluster own and the one at {self.masters['m3'].address} of cluster other"
+        self.assertIn(sentence, self.run_json("masters")["store_trouble"])
+        for option in ("--transfer", "--transfer=m2", "--forget=m9"):
+            self.assertIn(sentence, self.run_command("masters", option, status=1)[1])
+        self.assertEqual(self.master.asked("Transfer") + self.masters["m3"].asked("Transfer"), [])
+
     def test_one_that_runs_is_not_forgotten(self):
         self.assertIn(f"m2 runs, at {self.masters['m2'].address}: stop it first",
                       self.run_command("masters", "--forget=m2", status=1)[1])

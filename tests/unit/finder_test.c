@@ -480,6 +480,25 @@ static void of_two_clusters_none_is_chosen(void **state)
     over(&w);
 }
 
+/* A stream that was opened before the round greets late: from then on the owner belongs to that
+ * cluster, and whoever has said that it acts may be of another one. */
+static void a_late_greeting_decides_which_cluster_it_is(void **state)
+{
+    static const char *const ab[] = {"a:1", "b:1"};
+    struct world w;
+
+    (void)state;
+    known_to(&w, "", 0, ab, 2);
+    expect_asked(&w, "a:1 b:1");
+    names(&w, "b:1", "two", 5);
+    assert_true(lh_finder_named(&w.f, w.f.choices, "one"));
+    is_down(&w, "a:1");
+    expect_choice(&w, "a:1", LH_FINDER_LOST);
+    assert_string_equal(w.f.cluster, "one");
+    expect_trouble(&w, "b:1 is of cluster two, and this is of cluster one");
+    over(&w);
+}
+
 static void a_master_without_a_cluster_is_waited_for(void **state)
 {
     static const char *const ab[] = {"a:1", "b:1"};
@@ -805,6 +824,7 @@ int main(void)
         cmocka_unit_test(a_choice_that_became_foreign_is_left),
         cmocka_unit_test(who_belongs_to_none_asks_all_before_it_chooses),
         cmocka_unit_test(of_two_clusters_none_is_chosen),
+        cmocka_unit_test(a_late_greeting_decides_which_cluster_it_is),
         cmocka_unit_test(a_master_without_a_cluster_is_waited_for),
         cmocka_unit_test(who_was_given_one_address_asks_there_once),
         cmocka_unit_test(a_master_that_does_not_know_the_question_acts),

@@ -1,5 +1,6 @@
 /* Requests of the client's core to the masters, how it finds the active one (HA-10), and how calls
  * that change something are repeated (HA-12). */
+#include "base/cluster.h"
 #include "tests/core/client/client_world.h"
 
 static const char *const ab[] = {"m1:1", "m2:1"};
@@ -915,6 +916,38 @@ static void the_first_cluster_is_kept(void **state)
     world_deinit(w);
 }
 
+/* The master that answers there when it asks again may be another one's. */
+static void calls_name_the_cluster_of_who_asks(void **state)
+{
+    struct world *w = given_of_no_cluster(1);
+    Leasehold__StatRequest request = stat_request();
+    const Leasehold__StatRequest *sent;
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    struct lh_master_call next = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    ask(w, &call);
+    uint64_t link = expect_request(w, LH_METHOD_STAT, "m1:1", &sent);
+    assert_true(sent->cluster == 0); /* not known yet */
+    say_stat(w, link);
+    uint64_t m1 = expect_request(w, LH_METHOD_MASTERS, "m1:1", NULL);
+    done(w, &call, LH_OK);
+    say_acts_in(w, m1, "one", 3);
+    ask(w, &next);
+    link = expect_request(w, LH_METHOD_STAT, "m1:1", &sent);
+    assert_true(sent->cluster == lh_cluster_hash("one"));
+    assert_true(request.cluster == 0);
+    /* when: it is another cluster's by now */
+    end_link(w, link, LH_ERR_NOT_ACTIVE, "it is of cluster two, and not of the caller's");
+    m1 = expect_request(w, LH_METHOD_MASTERS, "m1:1", NULL);
+    uint64_t m3 = expect_request(w, LH_METHOD_MASTERS, "m3:1", NULL);
+    say_acts_in(w, m1, "two", 9);
+    say_acts_in(w, m3, "one", 4);
+    say_stat(w, expect_request(w, LH_METHOD_STAT, "m3:1", NULL));
+    done(w, &next, LH_OK);
+    world_deinit(w);
+}
+
 /* It needs to know them when that one dies. */
 static void with_its_first_answer_it_learns_the_other_masters(void **state)
 {
@@ -945,6 +978,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_that_hears_two_clusters_asks_neither),
         cmocka_unit_test(the_first_cluster_is_kept),
+        cmocka_unit_test(calls_name_the_cluster_of_who_asks),
         cmocka_unit_test(with_its_first_answer_it_learns_the_other_masters),
         cmocka_unit_test(a_single_master_is_tried_again),
         cmocka_unit_test(a_single_master_that_is_not_active_leads_to_the_active_one),

@@ -1,4 +1,5 @@
 /* Stories of the list of masters, as one that acts gives it (HA-10). */
+#include "base/cluster.h"
 #include "tests/core/master/master_story.h"
 
 static const Leasehold__MastersReply *masters(void)
@@ -53,6 +54,24 @@ static void a_master_that_knows_no_other_lists_none(void **state)
     assert_string_equal(m->cluster_id, registered(a)->cluster_id);
 }
 
+/* SES-10: it knows another one by this address. */
+static void a_call_from_another_cluster_is_refused(void **state)
+{
+    Leasehold__LocateRequest r = LEASEHOLD__LOCATE_REQUEST__INIT;
+    Leasehold__WatchRequest watch = LEASEHOLD__WATCH_REQUEST__INIT;
+
+    (void)state;
+    three_up();
+    make_file("/f");
+    r.path = (char *)(uintptr_t) "/f";
+    r.cluster = lh_cluster_hash(masters()->cluster_id);
+    const Leasehold__LocateReply *found = world_reply(&w, world_call(&w, LH_METHOD_LOCATE, &r));
+    assert_int_equal(found->error, LEASEHOLD__ERROR_CODE__OK);
+    r.cluster = watch.cluster = lh_cluster_hash("another");
+    assert_int_equal(world_end(&w, world_call(&w, LH_METHOD_LOCATE, &r)), LH_ERR_NOT_ACTIVE);
+    assert_int_equal(world_end(&w, world_call(&w, LH_METHOD_WATCH, &watch)), LH_ERR_NOT_ACTIVE);
+}
+
 static void all_masters_are_listed_in_answers(void **state)
 {
     const char *const list[] = {"m1:1", "m2:1"}, *const other[] = {"m3:1"};
@@ -96,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(a_master_that_knows_no_other_lists_none),
+        STORY(a_call_from_another_cluster_is_refused),
         STORY(all_masters_are_listed_in_answers),
         STORY(the_question_who_acts_is_answered_at_once),
     };
