@@ -80,9 +80,8 @@ static int prepare(struct init *i)
 
     if (strncmp(store, KIND_ETCD, strlen(KIND_ETCD)) != 0)
         return refuse(i, LH_ERR_INVALID_ARGUMENT,
-            "the store is etcd:HOST:PORT,HOST:PORT,.../PREFIX. In a directory a cluster begins "
-            "when "
-            "a master is first started on it");
+            "the store is etcd:HOST:PORT,HOST:PORT,.../PREFIX; in a directory a cluster begins at "
+            "the first start of a master");
     if (!lh_etcd_options_take(i->wanted->etcd, &i->wanted->tls, store + strlen(KIND_ETCD),
             &i->config, i->why, sizeof i->why))
         return LH_ERR_INVALID_ARGUMENT;
