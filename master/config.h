@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lh_promises;
+
 /* The format of the metadata store that this code reads and writes. */
 #define LH_MASTER_FORMAT 4u
 
@@ -55,7 +57,8 @@ struct lh_master_config {
                                  any more: what it has is copied elsewhere (KEEP-1) */
     uint32_t repair_streams;  /* replicas that are copied to one chunkserver at a time; at most
                                  LH_REPAIR_STREAMS_MAX; 0: none are */
-    uint64_t seed;            /* gives a new store its cluster id: draw it at random */
+    uint64_t seed;            /* gives a new store its cluster id, and each start its name: draw it
+                                 at random for each process */
     uint32_t waiters_max;     /* calls that wait for a primary, all together */
     uint32_t waiters_file_max; /* likewise, for one file */
     uint32_t servers_max;      /* chunkservers ever registered */
@@ -65,6 +68,8 @@ struct lh_master_config {
                                            master's time; 0: it is gone at once */
     bool refuse_loopback; /* of an address that a chunkserver gives: this master is not on it */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    struct lh_promises *promises;   /* what this machine remembers of former starts (LEASE-9), which
+                                     outlives the core; NULL: nothing */
     const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
                                        none */
     bool capabilities; /* gives them out, and its keys to chunkservers (ACC-5, ACC-6) */

@@ -1,6 +1,7 @@
 /* A commit is durable: what follows from it is decided anew from the records as they are now. */
 #include "master/durable.h"
 
+#include "lease/promises.h"
 #include "master/grants/grants.h"
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
@@ -70,6 +71,7 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     m->commit.durable = ticket;
     m->starved = false;
     m->counts.commits++;
+    lh_promises_durable(m->config.promises, m->start, m->commits + ticket);
     lh_m_replies_durable(m);
     lh_m_preallocs_durable(m);
     lh_m_garbage_durable(m);

@@ -47,7 +47,9 @@ struct lh_master {
     uint64_t term;
     uint64_t longest_session_ns;
     uint64_t next_file, next_chunk;
-    char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
+    char *behind;     /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
+    uint64_t start;   /* the name of the last start, this one once it has begun (LEASE-9) */
+    uint64_t commits; /* that former starts made */
     bool dirty;
 
     bool started, stopping, stopped;

@@ -76,6 +76,8 @@ static void put_master(struct lh_master *m)
     if (m->behind != NULL)
         record.behind = m->behind;
     record.revision = m->history.floor;
+    record.start = m->start;
+    record.commits = m->commits + m->commit.next_ticket - 1;
     put_message(m, (const uint8_t *)"M", 1, &record.base);
 }
 
@@ -416,8 +418,7 @@ void lh_m_flush(struct lh_master *m)
     commit->ticket = m->commit.next_ticket++;
     TAILQ_INSERT_TAIL(&m->commit.under_way, commit, link);
     lh_fx_persist(m->fx, commit->ticket);
-    if (m->dirty)
-        put_master(m);
+    put_master(m); /* each commit says which one it is */
     m->dirty = false;
     flush_calls(m);
     flush_programs(m, commit);

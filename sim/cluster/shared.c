@@ -22,6 +22,7 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     config.master = c->config.master;
     config.master.seed = lh_prng_next(lh_sim_random(c->sim));
     lh_sim_give_capabilities(c, node, &config.master);
+    lh_sim_remember(self, node, &config.master);
     self->running = config.master;
     config.id = config.address = self->name;
     config.prefix = PREFIX;

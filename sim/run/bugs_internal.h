@@ -6,7 +6,7 @@
 #define LH_SIM_CORE_BUGS    131u
 #define LH_SIM_SESSION_BUGS 10u
 #define LH_SIM_DISK_BUGS    7u
-#define LH_SIM_LEASE_BUGS   45u
+#define LH_SIM_LEASE_BUGS   48u
 #define LH_SIM_ACCESS_BUGS  14u
 #define LH_SIM_CHECK_BUGS   19u
 
