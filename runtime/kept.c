@@ -161,7 +161,7 @@ static bool take(struct lh_kept *kept, int directory, const char *file, size_t s
         errno = ESTALE;
         return false;
     }
-    (void)futimens(kept->file, NULL);
+    (void)futimens(kept->file, NULL); /* stores to its memory do not do that */
     return find_place(kept) && map(kept, size);
 }
 
@@ -175,9 +175,9 @@ bool lh_kept_open(struct lh_kept *kept, const char *name, size_t size, char *why
         snprintf(why, why_size, "neither /run nor /dev/shm is memory that this user can write to");
         return false;
     }
-    remove_unused(directory);
     snprintf(file, sizeof file, PREFIX "%s", name);
     bool taken = take(kept, directory, file, size);
+    remove_unused(directory); /* now: what is taken is in use, however long ago it was last taken */
     if (!taken)
         snprintf(why, why_size, "%s below /run or /dev/shm: %s", file,
             errno == EWOULDBLOCK ? "another process has it" : strerror(errno));

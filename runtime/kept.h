@@ -22,6 +22,6 @@ struct lh_kept {
 };
 
 /* Of that name: all-zero the first time. One process has it at a time. False: there is none, and
- * `why` says why. Files that nobody has used for a day are removed. */
+ * `why` says why. Others that nobody has taken for a day, and nobody has, are removed. */
 bool lh_kept_open(struct lh_kept *kept, const char *name, size_t size, char *why, size_t why_size);
 void lh_kept_close(struct lh_kept *kept);

@@ -101,12 +101,52 @@ static void a_copy_is_another_place(void **state)
     close(directory);
 }
 
+static void age(int directory, const char *file)
+{
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+
+    assert_int_equal(utimensat(directory, file, long_ago, 0), 0);
+}
+
+/* A process that runs for days leaves no mark of when it ran. */
+static void what_was_taken_long_ago_is_found_and_another_ones_goes(void **state)
+{
+    struct lh_kept kept, other;
+    char file[96], others[128], other_name[96];
+    int directory = lh_kept_directory(true);
+
+    (void)state;
+    snprintf(other_name, sizeof other_name, "%s-other", name);
+    snprintf(file, sizeof file, "kept-%s", name);
+    snprintf(others, sizeof others, "kept-%s", other_name);
+    assert_true(lh_kept_open(&kept, name, SIZE, why, sizeof why));
+    ((uint8_t *)kept.memory)[0] = 7;
+    lh_kept_close(&kept);
+    age(directory, file);
+    assert_true(lh_kept_open(&other, other_name, SIZE, why, sizeof why));
+    lh_kept_close(&other);
+    assert_int_equal(faccessat(directory, file, F_OK, 0), -1);
+
+    assert_true(lh_kept_open(&kept, name, SIZE, why, sizeof why));
+    ((uint8_t *)kept.memory)[0] = 7;
+    lh_kept_close(&kept);
+    age(directory, file);
+    age(directory, others);
+    assert_true(lh_kept_open(&kept, name, SIZE, why, sizeof why));
+    assert_int_equal(((uint8_t *)kept.memory)[0], 7);
+    assert_int_equal(faccessat(directory, others, F_OK, 0), -1);
+    lh_kept_close(&kept);
+    close(directory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_is_found_as_a_killed_process_left_it, begin, end),
         cmocka_unit_test_setup_teardown(one_process_has_it, begin, end),
         cmocka_unit_test_setup_teardown(a_copy_is_another_place, begin, end),
+        cmocka_unit_test_setup_teardown(
+            what_was_taken_long_ago_is_found_and_another_ones_goes, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
