@@ -38,12 +38,14 @@ void lh_promises_open(struct lh_promises *p, size_t slots, const char *place)
     set(&p->format, LH_PROMISES_FORMAT);
 }
 
-/* Another reign has promised since, of which nothing is known here; or the store lacks commits that
- * this memory has seen, and with them perhaps who was promised something. */
+/* Otherwise another reign has promised since, of which nothing is known here; or the store lacks
+ * commits that this memory has seen, and with them perhaps who was promised something; or it has
+ * commits that this memory has not seen: the memory was put back. */
 static bool fits(const struct lh_promises *p, uint64_t reign, uint64_t commits)
 {
-    return p->reign != 0 && (p->reign == reign || LH_PLANTED("promises-of-another-reign")) &&
-           p->commits <= commits;
+    if (p->reign != 0 && LH_PLANTED("promises-of-another-reign"))
+        return true;
+    return p->reign != 0 && p->reign == reign && p->commits <= commits && commits <= p->begun;
 }
 
 void lh_promises_begin(
@@ -59,6 +61,12 @@ void lh_promises_begin(
     set(&p->before_ns, now.ns);
     for (size_t i = 0; i < p->slots; i++)
         set(&p->made_ns[i], 0);
+}
+
+void lh_promises_commit(struct lh_promises *p, uint64_t number)
+{
+    if (p != NULL)
+        set(&p->begun, number);
 }
 
 void lh_promises_durable(struct lh_promises *p, uint64_t reign, uint64_t commits)

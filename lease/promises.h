@@ -21,7 +21,8 @@ struct lh_promises {
     uint64_t slots;                /* a power of two */
     char place[LH_PROMISES_PLACE]; /* where its readings of the clock mean anything */
     uint64_t reign;     /* the name of the last one that may have promised (SES-9); 0: none has */
-    uint64_t commits;   /* of that one's store: so many were durable, or more */
+    uint64_t commits;   /* of that one's store: so many were durable, or more; ... */
+    uint64_t begun;     /* ... and so many have been begun, or fewer */
     uint64_t before_ns; /* all that is not noted was promised before this reading */
     uint64_t made_ns[]; /* by a hash of the client: before this reading was promised what was
                            promised to it; 0: see `before_ns` */
@@ -40,6 +41,9 @@ void lh_promises_open(struct lh_promises *p, size_t slots, const char *place);
  * commits. Unless that is what this memory is of, all of it is forgotten. */
 void lh_promises_begin(
     struct lh_promises *p, uint64_t reign, uint64_t commits, struct lh_instant now);
+
+/* Another commit begins, the one of that number: this step's, so nothing of it has left yet. */
+void lh_promises_commit(struct lh_promises *p, uint64_t number);
 
 /* The reign of that name is durable, with so many commits: it may promise from now on. */
 void lh_promises_durable(struct lh_promises *p, uint64_t reign, uint64_t commits);

@@ -29,6 +29,11 @@ void lh_m_promises_begin(struct lh_master *m)
     lh_promises_begin(m->config.promises, last, m->commits, m->now);
 }
 
+void lh_m_promises_commit(struct lh_master *m)
+{
+    lh_promises_commit(m->config.promises, m->commits + m->commit.next_ticket - 1);
+}
+
 void lh_m_promises_durable(struct lh_master *m)
 {
     lh_promises_durable(

@@ -8,6 +8,8 @@
 /* This master has loaded its store, and its reign has not begun: nothing is remembered that does
  * not fit the store. */
 void lh_m_promises_begin(struct lh_master *m);
+/* This step has a commit. */
+void lh_m_promises_commit(struct lh_master *m);
 /* A commit is durable. */
 void lh_m_promises_durable(struct lh_master *m);
 /* The grants on record wait for what was promised to their holders; `longest`: the longest session

@@ -189,6 +189,44 @@ static void not_with_an_older_copy_of_the_store(void **state)
     is_free_in(10001);
 }
 
+/* As it was when the machine's memory was saved: it does not know of `one`. */
+static void not_with_an_older_copy_of_the_memory(void **state)
+{
+    struct lh_promises *copy = calloc(1, lh_promises_size(SLOTS));
+
+    (void)state;
+    time_passes(NULL, NULL, 20000);
+    memcpy(copy, memory, lh_promises_size(SLOTS));
+    holder_dies(2000);
+    memcpy(memory, copy, lh_promises_size(SLOTS));
+    free(copy);
+    crash();
+    comes_back(&two);
+    is_free_in(10001);
+}
+
+/* Killed between two stores: the last commit is durable, and nothing has noted that. */
+static void a_commit_that_is_not_known_to_be_durable_changes_nothing(void **state)
+{
+    (void)state;
+    holder_dies(2000);
+    memory->commits -= 1;
+    crash();
+    comes_back(&two);
+    is_free_in(8001);
+}
+
+/* Likewise: another one had begun, and has come to nothing. */
+static void a_commit_that_has_begun_changes_nothing(void **state)
+{
+    (void)state;
+    holder_dies(2000);
+    memory->begun += 1;
+    crash();
+    comes_back(&two);
+    is_free_in(8001);
+}
+
 static void not_if_the_operator_says_that_it_was_restored(void **state)
 {
     (void)state;
@@ -237,6 +275,9 @@ int main(void)
         REMEMBERED(not_with_another_master_in_between),
         REMEMBERED(not_if_that_one_has_not_said_anything_yet),
         REMEMBERED(not_with_an_older_copy_of_the_store),
+        REMEMBERED(not_with_an_older_copy_of_the_memory),
+        REMEMBERED(a_commit_that_is_not_known_to_be_durable_changes_nothing),
+        REMEMBERED(a_commit_that_has_begun_changes_nothing),
         REMEMBERED(not_if_the_operator_says_that_it_was_restored),
         REMEMBERED(not_if_the_clock_has_gone_back),
         REMEMBERED(a_start_that_came_to_nothing_changes_nothing),
