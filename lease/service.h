@@ -78,7 +78,7 @@ struct lh_lessee {
     size_t count;                    /* held */
     struct lh_lease_sum sum;         /* of those held: confirmed in this session (LEASE-8) */
     uint64_t showing;                /* the number of its latest showing */
-    lh_session_id former; /* that it had with a former grantor, and it is not back; 0: none */
+    lh_session_id former;   /* that it had with a former grantor, and it is not back; 0: none */
     lh_session_id promised; /* ends with all that former grantors promised to it; 0: that is over,
                                or ends with the wait */
 };

@@ -69,18 +69,6 @@ const struct lh_master_config *lh_sim_running_config(
     return &c->masters[i].running;
 }
 
-void lh_sim_give_capabilities(
-    struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config)
-{
-    struct lh_prng random = {lh_mix64(c->config.world.seed ^ lh_sim_incarnation(node))};
-
-    for (const char *name = lh_sim_name(node); *name != '\0'; name++)
-        random.state = lh_mix64(random.state ^ (uint8_t)*name);
-    config->capabilities = c->config.capabilities;
-    for (size_t i = 0; i < sizeof config->capability_secret; i++)
-        config->capability_secret[i] = (uint8_t)lh_prng_next(&random);
-}
-
 void lh_sim_remember(
     struct master *self, const struct lh_sim_node *node, struct lh_master_config *config)
 {
@@ -91,6 +79,18 @@ void lh_sim_remember(
     snprintf(place, sizeof place, "boot %" PRIu64, lh_sim_boot(node));
     lh_promises_open(self->promises, LH_SIM_PROMISES, place);
     config->promises = self->promises;
+}
+
+void lh_sim_give_capabilities(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config)
+{
+    struct lh_prng random = {lh_mix64(c->config.world.seed ^ lh_sim_incarnation(node))};
+
+    for (const char *name = lh_sim_name(node); *name != '\0'; name++)
+        random.state = lh_mix64(random.state ^ (uint8_t)*name);
+    config->capabilities = c->config.capabilities;
+    for (size_t i = 0; i < sizeof config->capability_secret; i++)
+        config->capability_secret[i] = (uint8_t)lh_prng_next(&random);
 }
 
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)

@@ -46,12 +46,12 @@ struct request {
 struct master {
     struct lh_sim_cluster *cluster;
     char name[16];
+    struct lh_promises *promises; /* that its machine remembers (LEASE-9) */
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
-    struct lh_promises *promises; /* that its machine remembers (LEASE-9) */
-    struct lh_sim_node *watcher;  /* watchers.c */
-    uint64_t process;             /* the process's number */
+    struct lh_sim_node *watcher; /* watchers.c */
+    uint64_t process;            /* the process's number */
     uint64_t ended; /* that of one that ended, and whose watcher is to begin; 0: none */
 };
 

@@ -258,7 +258,7 @@ static void a_start_that_came_to_nothing_changes_nothing(void **state)
     crash();
     assert_true(memory->reign != reign);
     memory->reign = reign; /* as it was before the first commit was durable ... */
-    world_crash(&w); /* ... which the store knows of: nobody can say what came of it */
+    world_crash(&w);       /* ... which the store knows of: nobody can say what came of it */
     one.link = two.link = 0;
     comes_back(&two);
     is_free_in(10001);
