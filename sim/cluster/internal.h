@@ -46,6 +46,7 @@ struct request {
 struct master {
     struct lh_sim_cluster *cluster;
     char name[16];
+    struct lh_promises *promises; /* that its machine remembers (LEASE-9) */
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
@@ -53,6 +54,13 @@ struct master {
     uint64_t process;            /* the process's number */
     uint64_t ended; /* that of one that ended, and whose watcher is to begin; 0: none */
 };
+
+/* So few that programs share some. */
+#define LH_SIM_PROMISES 64u
+
+/* What the process has of its machine: the memory that later ones find until it boots. */
+void lh_sim_remember(
+    struct master *self, const struct lh_sim_node *node, struct lh_master_config *config);
 
 struct server {
     struct lh_sim_cluster *cluster;

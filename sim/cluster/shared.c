@@ -37,6 +37,7 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
 
     self->running = c->config.master;
     self->running.seed = lh_prng_next(lh_sim_random(c->sim));
+    lh_sim_remember(self, node, &self->running);
     lh_sim_give_capabilities(c, node, &self->running);
     lh_sim_reign_config(self, &config);
     config.process = self->process = lh_mix64(self->running.seed) | 1;
