@@ -236,6 +236,13 @@ bool lh_lease_in_force(const struct lh_leases *l, const struct lh_lease *lease)
            lh_grantor_find_of(l->engine, lease->key, lease->session, l->now, &info);
 }
 
+struct lh_instant lh_lease_wait_end(const struct lh_leases *l, const struct lh_lease *lease)
+{
+    lh_session_id promised = lease->holder->promised;
+
+    return promised == 0 ? l->wait_end : lh_grantor_session_end_of(l->engine, promised);
+}
+
 bool lh_lease_held(const struct lh_leases *l, const struct lh_lease *lease)
 {
     return lease->waiting || lh_lease_in_force(l, lease);
@@ -249,7 +256,7 @@ bool lh_lease_current(const struct lh_leases *l, const struct lh_lease *lease)
 
 struct lh_instant lh_lease_free_at(const struct lh_leases *l, const struct lh_lease *lease)
 {
-    struct lh_instant end = lease->waiting ? l->wait_end : l->now;
+    struct lh_instant end = lease->waiting ? lh_lease_wait_end(l, lease) : l->now;
 
     if (lh_lease_in_force(l, lease))
         end = lh_instant_max(end, lh_grantor_free_at(l->engine, lease->key, l->now));

@@ -11,29 +11,68 @@ void lh_lessee_init(struct lh_lessee *lessee, unsigned kind)
     TAILQ_INIT(&lessee->todo);
 }
 
-void lh_lessee_restore(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
+static void promise(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    const struct lh_lessee_owner *owner = l->lessees[lessee->kind];
+
+    if (owner != NULL && owner->promised != NULL)
+        owner->promised(l->core, lessee);
+}
+
+void lh_lessee_restore(
+    struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant made, struct lh_duration term)
 {
     LH_ASSERT(lessee->former == 0 && lessee->session == 0);
     lessee->former = lh_grantor_session_open(l->engine, l->now, term, lessee);
+    lh_lessee_promised(l, lessee, made, term);
     l->away++;
+}
+
+void lh_lessee_promised(
+    struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant made, struct lh_duration term)
+{
+    LH_ASSERT(lessee->promised == 0 && made.ns <= l->now.ns);
+    lessee->promised = lh_grantor_session_open(l->engine, made, term, lessee);
 }
 
 int lh_lessee_await(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
 {
-    return lh_grantor_session_renew(l->engine, lessee->former, l->now, term);
+    int error = lh_grantor_session_renew(l->engine, lessee->promised, l->now, term);
+
+    if (error == LH_OK)
+        error = lh_grantor_session_renew(l->engine, lessee->former, l->now, term);
+    if (error == LH_OK)
+        promise(l, lessee);
+    return error;
+}
+
+void lh_lessee_settled(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    if (lessee->promised == 0)
+        return;
+    lessee->promised = 0;
+    if (lessee->former != 0)
+        l->away--;
+}
+
+void lh_lessee_drop_promised(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    lh_grantor_session_end(l->engine, lessee->promised, NULL, NULL);
+    lh_lessee_settled(l, lessee);
 }
 
 void lh_lessee_back(struct lh_leases *l, struct lh_lessee *lessee)
 {
     if (lessee->former == 0)
         return;
+    lh_lessee_drop_promised(l, lessee);
     lh_grantor_session_end(l->engine, lessee->former, NULL, NULL);
     lessee->former = 0;
-    l->away--;
 }
 
 void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
 {
+    promise(l, lessee);
     lessee->session = lh_grantor_session_open(l->engine, l->now, term, lessee);
     lessee->term = term;
     lessee->received_at = l->now;
@@ -49,15 +88,18 @@ int lh_lessee_renew(struct lh_leases *l, struct lh_lessee *lessee, struct lh_ins
 {
     int error = lh_grantor_session_renew(l->engine, lessee->session, received_at, lessee->term);
 
-    if (error == LH_OK)
-        lessee->received_at = l->now;
-    return error;
+    if (error != LH_OK)
+        return error;
+    lessee->received_at = l->now;
+    promise(l, lessee);
+    return LH_OK;
 }
 
 void lh_lessee_stop(struct lh_leases *l, struct lh_lessee *lessee)
 {
     lh_grantor_session_stop(l->engine, lessee->session, l->now);
     lh_grantor_session_stop(l->engine, lessee->former, l->now);
+    lh_grantor_session_stop(l->engine, lessee->promised, l->now);
 }
 
 void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee)
@@ -80,6 +122,7 @@ void lh_lessee_dissolve(
     while ((lease = TAILQ_FIRST(&lessee->held)) != NULL)
         lh_lease_over(l, lease, end, why);
     lh_lessee_back(l, lessee);
+    lh_lessee_drop_promised(l, lessee);
     lh_grantor_session_end(l->engine, lessee->session, NULL, NULL);
     lessee->session = 0;
     lessee->confirmed = false;

@@ -46,11 +46,61 @@ void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_l
     l->lessees[kind] = owner;
 }
 
+/* The wait of this lease is over. It goes on if its holder has shown it. */
+static void wait_no_more(struct lh_leases *l, struct lh_lease *lease)
+{
+    TAILQ_REMOVE(&l->waiting, lease, waiting_link);
+    lease->waiting = false;
+    if (lh_lease_in_force(l, lease)) {
+        LH_MARK("lease-outlives-restart-wait");
+    } else {
+        LH_MARK("lease-over-after-restart-wait");
+        lh_lease_over(l, lease, LH_LEASE_WAITED,
+            "is over: granted before this master started, not shown since");
+    }
+}
+
+/* At most `work` of its leases in a step. What is left is looked at in the next one. */
+static bool end_waits_of(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease, *next;
+    size_t count = 0;
+
+    for (lease = TAILQ_FIRST(&lessee->held); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, held_link);
+        if (!lease->waiting)
+            continue;
+        if (count++ == l->work)
+            return false;
+        wait_no_more(l, lease);
+    }
+    return true;
+}
+
+/* LEASE-9. */
+static void promises_over(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    const struct lh_lessee_owner *owner = l->lessees[lessee->kind];
+
+    if (!end_waits_of(l, lessee)) {
+        lessee->promised = lh_grantor_session_open(l->engine, l->now, lh_nanoseconds(0), lessee);
+        return;
+    }
+    LH_MARK("promises-over");
+    lh_lessee_settled(l, lessee);
+    if (owner->settled != NULL)
+        owner->settled(l->core, lessee);
+}
+
 static void session_expired(struct lh_leases *l, struct lh_lessee *lessee, lh_session_id session)
 {
+    if (lessee->promised == session) {
+        promises_over(l, lessee);
+        return;
+    }
     if (lessee->former == session) {
+        lh_lessee_drop_promised(l, lessee);
         lessee->former = 0;
-        l->away--;
     } else if (lessee->session == session) {
         lessee->session = 0;
         lessee->confirmed = false;
@@ -94,17 +144,8 @@ static void end_wait(void *core, struct lh_timer *timer)
     struct lh_leases *l = LH_OWNER(timer, struct lh_leases, wait_timer);
     struct lh_lease *lease;
 
-    for (size_t i = 0; i < l->work && (lease = TAILQ_FIRST(&l->waiting)) != NULL; i++) {
-        TAILQ_REMOVE(&l->waiting, lease, waiting_link);
-        lease->waiting = false;
-        if (lh_lease_in_force(l, lease)) {
-            LH_MARK("lease-outlives-restart-wait");
-        } else {
-            LH_MARK("lease-over-after-restart-wait");
-            lh_lease_over(l, lease, LH_LEASE_WAITED,
-                "is over: granted before this master started, not shown since");
-        }
-    }
+    for (size_t i = 0; i < l->work && (lease = TAILQ_FIRST(&l->waiting)) != NULL; i++)
+        wait_no_more(l, lease);
     if (!TAILQ_EMPTY(&l->waiting)) {
         lh_timer_set(l->timers, timer, l->now);
     } else if (!l->wait_over) {

@@ -10,13 +10,14 @@
  *   GRANTING  a holder, not `confirmed`: from the decision on it counts as held (LEASE-1)
  *   HELD      `confirmed`; `recalling` is a flag (LEASE-5)
  *   WAITING   a holder and `waiting`: granted before this grantor started; the holder continues it
- *             by showing it (LEASE-7)
+ *             by showing it (LEASE-7). It waits until all is over that was promised to the holder
+ *             (LEASE-9), at the latest until `wait_end`
  *
  * and each client by another one (struct lh_lessee): its present session, the leases that it holds,
  * and what it believes of them (LEASE-8). How messages carry this, and what is durable, is the
  * user's. A lease of a kind whose grants are not on record (`unrecorded`) can be held by every
  * client that had a session before this grantor started: none is granted until each of these is
- * back, or its term is over.
+ * back, or what was promised to it is over.
  *
  * Leases of one id that are shared have a record for each holder.
  *
@@ -77,7 +78,9 @@ struct lh_lessee {
     size_t count;                    /* held */
     struct lh_lease_sum sum;         /* of those held: confirmed in this session (LEASE-8) */
     uint64_t showing;                /* the number of its latest showing */
-    lh_session_id former; /* that it had with a former grantor, and it is not back; 0: none */
+    lh_session_id former;   /* that it had with a former grantor, and it is not back; 0: none */
+    lh_session_id promised; /* ends with all that former grantors promised to it; 0: that is over,
+                               or ends with the wait */
 };
 
 /* How a lease ended. */
@@ -124,6 +127,12 @@ struct lh_lessee_owner {
     /* Its session has run out, and the leases that it held in it follow; or that with a former
      * grantor has, and it has not come back. */
     void (*ended)(void *core, struct lh_lessee *lessee);
+    /* It is promised something now: its sessions and all that it holds can last until a term from
+     * now (LEASE-9). NULL: nobody notes that. */
+    void (*promised)(void *core, struct lh_lessee *lessee);
+    /* All is over that former grantors promised to it, and it is not back; its session with them
+     * may go on yet. NULL: of no interest. */
+    void (*settled)(void *core, struct lh_lessee *lessee);
 };
 
 struct lh_leases {
@@ -137,7 +146,8 @@ struct lh_leases {
     bool wait_over;
     void (*waited)(void *core); /* once it is */
     struct lh_lease_list waiting;
-    size_t away; /* clients with a `former` session: they may hold leases that are not on record */
+    size_t away; /* clients with a `former` session and `promised`: they may hold leases that are
+                    not on record */
     uint64_t showings;
     struct {
         const struct lh_lease_owner *owner; /* NULL: it is a light kind, or there is none */
@@ -159,9 +169,6 @@ void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_ow
 void lh_leases_light_kind(
     struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded);
 void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner);
-
-/* This grantor begins; what its predecessors granted lasts until `wait_end` at most. */
-void lh_leases_start(struct lh_leases *l, struct lh_instant now, struct lh_instant wait_end);
 
 /* At the begin of each step of the core, before its timers fire: reports what has ended by `now`,
  * at most `work` things. */
@@ -189,16 +196,8 @@ void lh_lease_init(struct lh_lease *lease, unsigned kind, uint64_t id);
 
 void lh_lessee_init(struct lh_lessee *lessee, unsigned kind);
 
-/* It had a session of at most `term` when this grantor started, just now: what it holds is not
- * known. Its record stays until it is back (lh_lessee_registered()), or `ended`. */
-void lh_lessee_restore(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
-
 /* It has a new session, from now on. Its last one was closed. */
 void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
-/* It is not back, and has just been heard: its former session is not over before `term` has passed.
- * UNKNOWN_SESSION: it has none. */
-LH_MUST_USE int lh_lessee_await(
-    struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
 /* By a message received before the clock showed `received_at`. UNKNOWN_SESSION: it has none. */
 LH_MUST_USE int lh_lessee_renew(
     struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at);
@@ -273,9 +272,6 @@ void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
 void lh_lease_let_end(struct lh_lease *lease);
 /* The last one in its holder's list. */
 void lh_lease_to_last(struct lh_lease *lease);
-/* The last one in every list that it stands in. Called for every lease, before lh_leases_start():
- * so it does not matter in which order they were restored. */
-void lh_lease_reorder(struct lh_leases *l, struct lh_lease *lease);
 /* False: it is being recalled already, or ends. */
 bool lh_lease_recall(struct lh_leases *l, struct lh_lease *lease);
 /* It is over: free in the engine, and reported to its owner. */
@@ -283,9 +279,6 @@ void lh_lease_over(
     struct lh_leases *l, struct lh_lease *lease, enum lh_lease_end end, const char *why);
 /* Its record goes. The engine keeps a lease that runs: nobody will ever ask for this id again. */
 void lh_lease_forget(struct lh_leases *l, struct lh_lease *lease);
-/* What the store says of a former grantor's grant. */
-void lh_lease_restore(struct lh_leases *l, struct lh_lease *lease, struct lh_lessee *holder,
-    uint64_t process, uint64_t version);
 
 /* Does this very process of the client hold it? */
 bool lh_lease_is_of(const struct lh_lease *lease, const struct lh_lessee *lessee);

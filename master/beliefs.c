@@ -1,4 +1,5 @@
 /* For observers: what this master believes. */
+#include "lease/restart.h"
 #include "master/inventory/inventory.h"
 #include "master/master.h"
 #include "master/tables/chunk.h"
@@ -13,7 +14,9 @@ bool lh_master_lease_of(
 
     if (c == NULL || lh_m_holder(c) == NULL)
         return false;
-    waiting = c->motion->grant->lease.waiting && lh_instant_before(now, m->leases.wait_end);
+    const struct lh_lease *granted = &c->motion->grant->lease;
+    struct lh_instant wait_end = lh_lease_wait_end(&m->leases, granted);
+    waiting = granted->waiting && lh_instant_before(now, wait_end);
     engine = c->motion->grant->lease.session != 0 &&
              lh_grantor_find(m->leases.engine, c->id, now, &info) &&
              info.session == c->motion->grant->lease.session;
@@ -21,7 +24,7 @@ bool lh_master_lease_of(
         return false;
     *lease = (struct lh_master_lease){.holder = lh_m_holder(c)->id,
         .version = c->motion->grant->lease.version,
-        .end = waiting ? m->leases.wait_end : info.end,
+        .end = waiting ? wait_end : info.end,
         .confirmed = c->motion->grant->lease.confirmed,
         .recalling = c->motion->grant->lease.recalling,
         .waiting = !engine};

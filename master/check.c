@@ -359,7 +359,8 @@ static void check_programs(const struct lh_master *m)
         check_program(m, p);
         programs++;
         over += p->over;
-        away += p->session.lessee.former != 0;
+        away += p->session.lessee.promised != 0;
+        LH_ASSERT(p->session.lessee.promised == 0 || p->session.lessee.former != 0);
         lookups_away += p->awaited_for_lookups;
         LH_ASSERT(!p->awaited_for_lookups || (p->lookups && !p->back && !p->over));
     }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lh_promises;
+
 /* The format of the metadata store that this code reads and writes. */
 #define LH_MASTER_FORMAT      5u
 #define LH_MASTER_FORMAT_BARE 4u /* the last one whose pairs had no seals (PAIR-1) */
@@ -67,6 +69,8 @@ struct lh_master_config {
                                            master's time; 0: it is gone at once */
     bool refuse_loopback; /* of an address that a chunkserver gives: this master is not on it */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    struct lh_promises *promises;   /* what this machine remembers of former starts (LEASE-9), which
+                                     outlives the core; NULL: nothing */
     const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
                                        none */
     bool capabilities; /* gives them out, and its keys to chunkservers (ACC-5, ACC-6) */

@@ -10,6 +10,7 @@
 #include "master/sessions/sessions.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
+#include "master/tables/promised.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 #include "master/values/values.h"
@@ -70,6 +71,7 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     m->commit.durable = ticket;
     m->starved = false;
     m->counts.commits++;
+    lh_m_promises_durable(m);
     lh_m_replies_durable(m);
     lh_m_preallocs_durable(m);
     lh_m_garbage_durable(m);

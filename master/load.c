@@ -21,6 +21,7 @@ static void load_master(struct lh_master *m, const LeaseholdStored__Master *reco
     m->cluster_id = lh_strdup(record->cluster_id);
     m->term = record->master_term;
     m->longest_session_ns = record->longest_session_ns;
+    m->commits = record->commits;
     m->next_file = record->next_file;
     m->next_chunk = record->next_chunk;
     m->history.floor = record->revision;

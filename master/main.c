@@ -1,10 +1,13 @@
 /* leasehold-master: the master's core with a real network, metadata store and clock around it. */
+#include "base/prng.h"
+#include "lease/promises.h"
 #include "master/master.h"
 #include "master/options.h"
 #include "master/page/page.h"
 #include "master/reigns/reigns.h"
 #include "master/store/stores.h"
 #include "master/watcher.h"
+#include "runtime/kept.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "runtime/notify.h"
@@ -12,6 +15,7 @@
 #include "runtime/questions.h"
 #include "runtime/server.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +23,9 @@
 #include <unistd.h>
 
 #define COMPONENT "master"
+
+/* For a thousand clients, one in sixteen shares its slot with another one. */
+#define PROMISES_SLOTS 16384u
 
 /* How long SIGTERM waits for commits under way. */
 #define STOP_SECONDS 10
@@ -30,6 +37,7 @@ struct node {
     struct lh_metastore *store; /* NULL: metadata is in etcd, */
     struct lh_master *core;     /* ... and so is `reigns` the core */
     struct lh_reigns *reigns;
+    struct lh_kept kept; /* what this machine remembers (LEASE-9) */
     struct lh_loop *loop;
     struct lh_observe *observe;
     struct lh_questions *questions; /* around the core, with a page */
@@ -322,6 +330,32 @@ static int run(struct node *node)
     return code;
 }
 
+static uint64_t hash_of(uint64_t hash, const char *text)
+{
+    for (; *text != 0; text++)
+        hash = lh_mix64(hash ^ (uint8_t)*text);
+    return lh_mix64(hash);
+}
+
+/* LEASE-9: by where its metadata is, and who it is there. */
+static void remember(struct node *node, struct lh_master_options *o)
+{
+    char name[32], why[256];
+    uint64_t hash = o->data_dir != NULL ? hash_of(1, o->data_dir)
+                                        : hash_of(hash_of(2, o->reigns.prefix), o->reigns.id);
+
+    snprintf(name, sizeof name, "promises-%016" PRIx64, hash);
+    if (!lh_kept_open(&node->kept, name, lh_promises_size(PROMISES_SLOTS), why, sizeof why)) {
+        lh_log(LH_INFO, COMPONENT,
+            "what was promised is waited for by whole terms after each start: it cannot be noted "
+            "(%s)",
+            why);
+        return;
+    }
+    o->reigns.master.promises = node->kept.memory;
+    lh_promises_open(o->reigns.master.promises, PROMISES_SLOTS, node->kept.place);
+}
+
 static bool draw(void *to, size_t size)
 {
     return getrandom(to, size, 0) == (ssize_t)size;
@@ -339,6 +373,7 @@ static int open_and_run(struct lh_master_options *o, int argc, char **argv)
         return LH_SERVER_SYSTEM;
     }
     lh_server_block_signals();
+    remember(&node, o);
     if (o->data_dir != NULL)
         node.core = lh_master_create(&o->reigns.master);
     else
@@ -353,6 +388,7 @@ static int open_and_run(struct lh_master_options *o, int argc, char **argv)
     lh_questions_destroy(node.questions);
     lh_master_destroy(node.core);
     lh_reigns_destroy(node.reigns);
+    lh_kept_close(&node.kept);
     return code;
 }
 

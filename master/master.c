@@ -3,6 +3,7 @@
 
 #include "base/cluster.h"
 #include "base/prng.h"
+#include "lease/restart.h"
 #include "lease/term.h"
 #include "master/calls/calls.h"
 #include "master/config.h"
@@ -21,6 +22,7 @@
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
+#include "master/tables/promised.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 #include "master/tables/write.h"
@@ -47,6 +49,7 @@ static void start(struct lh_master *m)
         m->cluster_id = lh_strdup(id);
         m->next_file = m->next_chunk = 1;
     }
+    lh_m_promises_begin(m);
     struct lh_duration longest = lh_nanoseconds(m->longest_session_ns);
     if (LH_PLANTED("restart-waits-by-new-setting"))
         longest = m->config.session_term;
@@ -54,6 +57,7 @@ static void start(struct lh_master *m)
     if (m->config.reign != 0 && LH_PLANTED("takeover-waits-less"))
         longest.ns /= 2;
     lh_leases_start(&m->leases, m->now, lh_term_grantor_end(m->now, longest));
+    lh_m_promises_to_servers(m, longest);
     lh_m_servers_start(m);
     lh_m_moving_start(m);
     lh_m_sweep_start(m);

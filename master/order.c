@@ -1,6 +1,7 @@
 /* The order of what was loaded. */
 #include "master/order.h"
 
+#include "lease/restart.h"
 #include "master/tables/chunk.h"
 
 static int compare_servers(const void *a, const void *b)

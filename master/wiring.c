@@ -14,6 +14,7 @@
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
+#include "master/tables/promised.h"
 #include "master/tables/tables.h"
 #include "master/values/values.h"
 
@@ -121,7 +122,13 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
     return true;
 }
 
-static const struct lh_lessee_owner sessions = {.ended = lh_m_session_expired};
+static void promised(void *core, struct lh_lessee *lessee)
+{
+    lh_m_promise_to_server(core, lh_m_lessee_server(lessee));
+}
+
+static const struct lh_lessee_owner sessions = {
+    .ended = lh_m_session_expired, .promised = promised};
 
 /* ---- Programs. */
 

@@ -7,6 +7,7 @@
  * memory does, and no longer. */
 #include "base/alloc.h"
 #include "runtime/files_internal.h"
+#include "runtime/kept.h"
 #include "runtime/log.h"
 
 #include <dirent.h>
@@ -49,21 +50,6 @@ static struct doubt *find_or_add(struct lh_files *files, uint64_t id)
     return d;
 }
 
-/* Fails with -1. Only what belongs to this user counts: others may write to where it lies. */
-static int open_marks(const char *path)
-{
-    struct stat s;
-
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return -1;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &s) != 0 || s.st_uid != geteuid())) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 static void mark_name(const struct lh_files *files, uint64_t id, char *name, size_t size)
 {
     snprintf(name, size, "%s%016" PRIx64, files->mark_prefix, id);
@@ -91,19 +77,13 @@ static void read_marks(struct lh_files *files)
 void lh_doubts_init(struct lh_files *files)
 {
     struct stat s;
-    char path[64];
 
     files->marks = -1;
     if (fstat(files->directory, &s) != 0)
         return;
     snprintf(files->mark_prefix, sizeof files->mark_prefix, "%" PRIx64 "-%" PRIx64 "-",
         (uint64_t)s.st_dev, (uint64_t)s.st_ino);
-    snprintf(path, sizeof path, "/run/leasehold-%u", (unsigned)geteuid());
-    files->marks = open_marks(path);
-    if (files->marks < 0) {
-        snprintf(path, sizeof path, "/dev/shm/leasehold-%u", (unsigned)geteuid());
-        files->marks = open_marks(path);
-    }
+    files->marks = lh_kept_directory(false);
     if (files->marks >= 0)
         read_marks(files);
 }

@@ -77,6 +77,7 @@ DOORS = {
         "chunk.h",
         "dirty.h",
         "path.h",
+        "promised.h",
         "replies.h",
         "write.h",
     ),
@@ -199,7 +200,7 @@ IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process read_only master_count chunks chunk_count capacity_bytes free_bytes scrub_position"
     " bounds seed reign restored refuse_loopback guard guard_arg lookups_host lookups_process"
-    " access capability_secret event_secret reign_name reign_followed"
+    " access capability_secret event_secret reign_name reign_followed promises"
 ).split()
 
 # How long a file may be, and those that still are longer.

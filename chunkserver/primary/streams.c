@@ -149,6 +149,13 @@ void lh_cs_stream_drop_answers(struct lh_cs_stream *s, size_t count, size_t stor
     }
 }
 
+/* FAIL-4, FAIL-5: what is said of a log that is lost or in doubt is not of what is on this disk. */
+static bool is_vouched_for(const struct lh_cs_replica *r)
+{
+    return r->state != LH_CS_REPLICA_LOST &&
+           (!r->in_doubt || LH_PLANTED("answers-of-a-log-in-doubt"));
+}
+
 /* As many as one reply may have, batches and answers counted alike. */
 static void send_answers(struct lh_cs_stream *s)
 {
@@ -162,9 +169,8 @@ static void send_answers(struct lh_cs_stream *s)
     for (; done < s->answers.count && m.n_answers < most && count < most; done++) {
         struct lh_cs_lane_answer *a = &s->answers.items[s->answers.first + done];
         const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, a->m.chunk);
-        if (a->stored > 0 && r != NULL && r->state == LH_CS_REPLICA_LOST) {
-            /* FAIL-4, FAIL-5: not of this server's log. The end of the lane stands behind. */
-            LH_MARK("answer-of-a-lost-replica");
+        if (a->stored > 0 && r != NULL && !is_vouched_for(r)) {
+            LH_MARK("answer-of-a-lost-replica"); /* the end of the lane stands behind */
             taken += a->stored;
             continue;
         }

@@ -287,7 +287,8 @@ static void replica_removed(struct lh_cs_host *cs, uint64_t chunk, int error)
 
 static void removed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
-    if (asked_now(r, j))
+    /* That it is still there is news in any session: no registration has told of it meanwhile. */
+    if (error != LH_OK || asked_now(r, j))
         replica_removed(r->cs, r->chunk, error);
 }
 

@@ -2,6 +2,7 @@
  * service (LEASE-1 to LEASE-7). */
 #include "master/grants/grants.h"
 
+#include "lease/restart.h"
 #include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"

@@ -70,8 +70,6 @@ void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
 
 void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
 {
-    struct lh_m_kept *k;
-
     if (!lh_m_live(m, s))
         return;
     if (lh_m_deleting(m)) { /* a planted bug */
@@ -79,9 +77,15 @@ void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint6
         return;
     }
     LH_MARK("removal-kept");
-    k = lh_alloc(sizeof *k);
+    lh_m_keep_order(m, s, chunk, version == 0 ? 1 : version);
+}
+
+void lh_m_keep_order(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_kept *k = lh_alloc(sizeof *k);
+
     k->chunk = chunk;
-    k->version = version == 0 ? 1 : version;
+    k->version = version;
     TAILQ_INSERT_TAIL(&s->kept, k, link);
     m->garbage.kept_count++;
 }

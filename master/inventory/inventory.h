@@ -137,7 +137,7 @@ void lh_m_on_possible_loss(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);
 /* A registration tells of a replica, which may be a preallocated chunk's. */
 void lh_m_prealloc_reported(
-    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r);
+    struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r);
 
 /* ---- extras.c */
 
@@ -177,3 +177,5 @@ void lh_m_send_create(
     struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s);
 /* A removal that has to wait until the operator has looked. */
 void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+/* Keeps a removal for the next look at what is to be deleted. The server must be in session. */
+void lh_m_keep_order(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);

@@ -35,13 +35,21 @@ void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
 }
 
 void lh_m_prealloc_reported(
-    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
+    struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
     struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, r->chunk);
 
-    for (uint32_t i = 0; prealloc != NULL && i < prealloc->member_count; i++)
-        if (lh_m_server_of(m, &prealloc->members[i]) == s && !r->lost)
-            prealloc->members[i].seen = lh_m_session_of(s);
+    if (prealloc == NULL || !prealloc->asked)
+        return;
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
+            if (!r->lost)
+                prealloc->members[i].seen = lh_m_session_of(s);
+            return;
+        }
+    /* It was left out while it was away, and has not heard of that. */
+    LH_MARK("report-of-left-preallocated");
+    lh_m_send_remove(m, s, prealloc->id, 0);
 }
 
 /* A reported replica of a chunk that there is not. */

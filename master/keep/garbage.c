@@ -53,6 +53,21 @@ static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
     lh_m_send_remove(m, e->server, c->id, version);
 }
 
+/* What is at its server, or its disk, passes; the replica would be there until it registers. */
+static void ask_again(
+    struct lh_master *m, struct lh_m_server *s, struct lh_m_extra *e, uint64_t chunk)
+{
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, chunk);
+
+    if (e != NULL)
+        e->asked = false;
+    else if (t != NULL)
+        lh_m_keep_order(m, s, chunk, t->version);
+    if (!lh_timer_is_set(&m->garbage.timer))
+        lh_timer_set(
+            &m->timers, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_again));
+}
+
 void lh_m_on_removed(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaRemoved *report)
 {
@@ -66,6 +81,8 @@ void lh_m_on_removed(
     }
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         LH_MARK("removal-refused");
+        if (report->error != LEASEHOLD__ERROR_CODE__STALE_VERSION)
+            ask_again(m, s, e, report->chunk);
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s keeps its replica: %s", report->chunk,
             s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)));
         return;
@@ -100,7 +117,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
     struct lh_m_kept *k;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
-        while (left > 0 && (k = TAILQ_FIRST(&s->kept)) != NULL) {
+        while (left > 0 && !s->room.failing && (k = TAILQ_FIRST(&s->kept)) != NULL) {
             const struct lh_m_tombstone *t = lh_m_tombstone_find(m, k->chunk);
             if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
                 lh_m_send_remove(m, s, k->chunk, t->version);
@@ -134,9 +151,9 @@ static void garbage_timer(void *core, struct lh_timer *timer)
         TAILQ_INSERT_TAIL(&m->garbage.extras, e, all_link);
         look_at_extra(m, e);
     }
-    if (m->garbage.round > 0 || m->garbage.kept_count > 0)
+    if (left == 0)
         lh_timer_set(&m->timers, timer, m->now);
-    else if (m->garbage.extra_count > 0)
+    else if (m->garbage.extra_count > 0 || m->garbage.kept_count > 0)
         lh_timer_set(&m->timers, timer, lh_instant_add(m->now, m->config.garbage_again));
 }
 

@@ -33,9 +33,9 @@ struct lh_instant lh_m_programs_back_by(const struct lh_master *m)
     struct lh_instant end = m->now;
 
     RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree) {
-        if (p->session.lessee.former != 0)
+        if (p->session.lessee.former != 0 && p->session.lessee.promised != 0)
             end = lh_instant_max(
-                end, lh_grantor_session_end_of(m->leases.engine, p->session.lessee.former));
+                end, lh_grantor_session_end_of(m->leases.engine, p->session.lessee.promised));
     }
     return end;
 }

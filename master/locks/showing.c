@@ -277,7 +277,7 @@ static void drop_unshown_requests(struct showing *s)
 void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown)
 {
-    struct showing s = {.m = m, .p = p, .shown = shown, .first = p->session.lessee.former != 0};
+    struct showing s = {.m = m, .p = p, .shown = shown, .first = p->session.lessee.promised != 0};
 
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < pieces[i]->n_locks; j++)

@@ -1,11 +1,13 @@
 /* Messages of programs, and what happens to their sessions. */
 #include "master/programs/programs.h"
 
+#include "lease/restart.h"
 #include "lease/term.h"
 #include "master/locks/locks.h"
 #include "master/programs/internal.h"
 #include "master/tables/answers.h"
 #include "master/tables/changed.h"
+#include "master/tables/promised.h"
 #include "master/tables/replies.h"
 
 #include <inttypes.h>
@@ -264,7 +266,22 @@ static void run_out(void *core, struct lh_lessee *lessee)
     lh_m_programs_look(m);
 }
 
-const struct lh_lessee_owner lh_m_program_sessions = {.ended = run_out};
+static void promised(void *core, struct lh_lessee *lessee)
+{
+    lh_m_promise_to_program(core, lh_m_lessee_program(lessee));
+}
+
+/* LEASE-9: it holds nothing any more. Its session goes on if it comes back within its term. */
+static void settled(void *core, struct lh_lessee *lessee)
+{
+    struct lh_master *m = core;
+
+    lh_m_program_heard(m, lh_m_lessee_program(lessee));
+    lh_m_programs_look(m);
+}
+
+const struct lh_lessee_owner lh_m_program_sessions = {
+    .ended = run_out, .promised = promised, .settled = settled};
 
 const struct lh_m_session_kind lh_m_programs = {
     .what = "program",
@@ -310,7 +327,7 @@ void lh_m_programs_start(struct lh_master *m)
         p->ticket = m->commit.next_ticket; /* of this reign */
         p->awaited_for_lookups = p->lookups;
         m->programs.lookups_away += p->lookups;
-        lh_lessee_restore(&m->leases, &p->session.lessee, p->term);
+        lh_lessee_restore(&m->leases, &p->session.lessee, lh_m_promised_to_program(m, p), p->term);
     }
     if (m->values_owner != NULL)
         m->values_owner->start(m);

@@ -98,6 +98,7 @@ void lh_m_put_master(struct lh_master *m)
     record.pairs = m->pairs.count;
     record.sum = m->pairs.sum;
     record.bare = m->pairs.bare;
+    record.commits = m->commits + m->commit.next_ticket - 1;
     put_message(m, NULL, (const uint8_t *)"M", 1, &record.base);
 }
 

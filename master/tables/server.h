@@ -91,7 +91,8 @@ struct lh_m_server {
     UT_hash_handle hh; /* by id */
 };
 
-/* A replica of a chunk that is removed or unknown, kept because nothing is deleted now (KEEP-4). */
+/* A replica of a chunk that is removed or unknown, kept because nothing is deleted now (KEEP-4), or
+ * because its server could not remove it. */
 struct lh_m_kept {
     uint64_t chunk, version;
     TAILQ_ENTRY(lh_m_kept) link;

@@ -49,7 +49,8 @@ struct lh_master {
     uint64_t term;
     uint64_t longest_session_ns;
     uint64_t next_file, next_chunk;
-    char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
+    char *behind;     /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
+    uint64_t commits; /* of former starts, all together (LEASE-9) */
     bool dirty;
     struct lh_m_reigns reigns;
 

@@ -5,6 +5,7 @@
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
+#include "master/tables/promised.h"
 #include "master/tables/put.h"
 
 static void write_leases(struct lh_master *m)
@@ -146,6 +147,7 @@ static struct lh_m_commit *begin(struct lh_master *m)
     commit->ticket = m->commit.next_ticket++;
     TAILQ_INSERT_TAIL(&m->commit.under_way, commit, link);
     lh_fx_persist(m->fx, commit->ticket);
+    lh_m_promises_commit(m);
     return commit;
 }
 

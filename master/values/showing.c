@@ -40,7 +40,7 @@ static bool hold(struct showing *s, struct lh_m_name *name)
     uint64_t key = lh_m_cache_key(name);
 
     if (!lh_light_find(&m->leases, &p->session.lessee, key, &info) &&
-        (p->session.lessee.former == 0 || !lh_m_cache_grant(m, p, name, p->term)))
+        (p->session.lessee.promised == 0 || !lh_m_cache_grant(m, p, name, p->term)))
         return false;
     return lh_light_cut(&m->leases, &p->session.lessee, key, LH_INSTANT_NEVER) == LH_OK;
 }
@@ -65,7 +65,7 @@ static void note(struct showing *s, const struct lh_m_name *name)
  * master knows only that it is not longer than the session's; within a reign the engine knows. */
 static struct lh_duration served_unheard(const struct showing *s)
 {
-    return s->p->session.lessee.former != 0 && !LH_PLANTED("unheard-cache-lease-not-waited-for")
+    return s->p->session.lessee.promised != 0 && !LH_PLANTED("unheard-cache-lease-not-waited-for")
                ? s->p->term
                : lh_nanoseconds(0);
 }

@@ -5,10 +5,12 @@
 #include "sim/cluster/stranger.h"
 #include "sim/world/disk.h"
 
+#include "lease/promises.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 #include "proto/stored.pb-c.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +69,18 @@ const struct lh_master_config *lh_sim_running_config(
     return &c->masters[i].running;
 }
 
+void lh_sim_remember(
+    struct master *self, const struct lh_sim_node *node, struct lh_master_config *config)
+{
+    char place[LH_PROMISES_PLACE];
+
+    if (self->promises == NULL)
+        self->promises = lh_alloc(lh_promises_size(LH_SIM_PROMISES));
+    snprintf(place, sizeof place, "boot %" PRIu64, lh_sim_boot(node));
+    lh_promises_open(self->promises, LH_SIM_PROMISES, place);
+    config->promises = self->promises;
+}
+
 void lh_sim_give_capabilities(
     struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_master_config *config)
 {
@@ -99,6 +113,7 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     self->running.seed =
         lh_sim_master_seed(c, lh_sim_store_count(node) == 0 ? 1 : lh_sim_incarnation(node));
     lh_sim_give_capabilities(c, node, &self->running);
+    lh_sim_remember(self, node, &self->running);
     struct lh_master *m = lh_master_create(&self->running);
     for (size_t i = 0; i < lh_sim_store_count(node); i++) {
         const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
@@ -305,6 +320,8 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     for (size_t i = 0; i < c->config.strangers; i++)
         lh_sim_stranger_destroy(c->strangers[i]);
     free(c->strangers);
+    for (size_t i = 0; i < c->config.masters; i++)
+        free(c->masters[i].promises);
     free(c->masters);
     free(c->master_names);
     free(c->servers);

@@ -46,6 +46,7 @@ struct request {
 struct master {
     struct lh_sim_cluster *cluster;
     char name[16];
+    struct lh_promises *promises; /* that its machine remembers (LEASE-9) */
     struct lh_sim_node *node;
     struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
@@ -62,6 +63,13 @@ struct beginner {
     struct lh_sim_node *node;
     enum lh_sim_prefix prefix;
 };
+
+/* So few that programs share some. */
+#define LH_SIM_PROMISES 64u
+
+/* What the process has of its machine: the memory that later ones find until it boots. */
+void lh_sim_remember(
+    struct master *self, const struct lh_sim_node *node, struct lh_master_config *config);
 
 struct server {
     struct lh_sim_cluster *cluster;

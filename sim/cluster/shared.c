@@ -45,6 +45,7 @@ static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *co
 
     self->running = c->config.master;
     self->running.seed = lh_prng_next(lh_sim_random(c->sim));
+    lh_sim_remember(self, node, &self->running);
     lh_sim_give_capabilities(c, node, &self->running);
     self->runs_at = self->prefix;
     lh_sim_reign_config(self, self->runs_at, &config);

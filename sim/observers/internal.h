@@ -98,7 +98,7 @@ uint64_t lh_ob_model_held_chunk(
 
 struct lh_ob_promised {
     struct lh_instant holder, grantor; /* both zero: long over */
-    struct lh_duration session_term;   /* of the master that promised it */
+    struct lh_instant wait_end;        /* for the one that runs it is over then (LEASE-9) */
     bool this_master;                  /* which is the one that runs */
     bool waited;                       /* a master between these two has waited for it */
     const struct lh_sim_node *clock;   /* `grantor` is a reading of its clock */

@@ -15,22 +15,20 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What a former master promised its successor does not know, but its own clock went on: it may have
+/* What a former master promised its successor may not know, but its own clock went on: it may have
  * written down that the lease had run out. */
 struct lh_instant lh_ob_grantor_waits_until(
     const struct lh_sim_observers *o, const struct lh_ob_promised *ends)
 {
-    struct lh_instant waited = lh_instant_add(o->master->started, ends->session_term);
-
     if (ends->this_master)
         return ends->grantor;
     /* Clocks outside rho: to the one that promised it this may take long yet. */
     if (ends->waited)
         return (struct lh_instant){0};
     if (ends->clock == o->master->node || ends->clock == NULL)
-        return lh_instant_min(ends->grantor, waited);
+        return lh_instant_min(ends->grantor, ends->wait_end);
     return lh_instant_reached(lh_sim_clock(ends->clock), ends->grantor) ? (struct lh_instant){0}
-                                                                        : waited;
+                                                                        : ends->wait_end;
 }
 
 static void check_promise(struct lh_sim_observers *o, const struct chunk *c,

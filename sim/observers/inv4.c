@@ -42,10 +42,11 @@ static bool is_cut(const struct actor *a, const struct replica *r)
 }
 
 /* What a server cut at its start may be a remnant of what others have. What it cut off later was
- * never whole there or is not in the log that won. */
+ * never whole there or is not in the log that won. A cut that was refused comes when the disk takes
+ * it: the frozen replica is shown and read before (REC-6), up to where it is to be cut. */
 static bool is_cut_at_start(const struct actor *a, const struct replica *r)
 {
-    return is_cut(a, r) && r->logged_at < a->started_at;
+    return is_cut(a, r) && r->logged_at < a->started_at && !r->refused;
 }
 
 static void check_said(

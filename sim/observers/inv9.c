@@ -296,9 +296,10 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         const struct actor *server = lh_ob_actor(o, s->peer);
         struct server_causes *k = &o->causes->servers[server->number];
-        /* A registration answers when it is whole (SES-1a). */
-        k->inquired = k->inquired && m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT &&
-                      o->whole == NULL;
+        /* What is refused answers nothing: a registration answers when it counts (SES-1b, says()),
+         * a heartbeat if its session does. */
+        k->inquired = k->inquired && (m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT ||
+                                         m->heartbeat->session != k->session);
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED) {
             struct chunk *c = lh_ob_chunk(o, m->member_failed->chunk);
             c->member_failed_at = lh_sim_now(o->sim);

@@ -72,7 +72,7 @@ struct replica {
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
     bool refused;               /* a change of it was, in this process (REC-6) */
-    bool missing;               /* its server has registered without it, and the master knows */
+    bool missing, to_go;        /* the master was told that it is not there; has it removed */
     uint64_t copy_ordered_at;   /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */

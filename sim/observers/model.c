@@ -24,7 +24,9 @@ struct request {
 struct session {
     uint64_t number, incarnation, process;
     uint64_t master_life;
-    const struct actor *master;                  /* whose clock `grantor_end` is on */
+    const struct actor *master;                  /* whose clock `grantor_end` is on ... */
+    uint64_t boot;                               /* ... under that boot */
+    uint64_t promised_at;                        /* true ns: last */
     struct lh_duration session_term, chunk_term; /* the master's settings */
     uint32_t drift_ppm;
     struct lh_instant holder_end, grantor_end; /* promised */
@@ -62,8 +64,17 @@ struct server_model {
     size_t holding_count, holding_capacity;
 };
 
+/* A master began to act. */
+struct start {
+    uint64_t at, boot; /* true ns; the boot of its machine */
+    const struct lh_sim_node *node;
+    struct lh_instant reading; /* of its clock */
+};
+
 struct lease_model {
     struct lh_sim_observers *observers;
+    struct start *starts;
+    size_t start_count, start_capacity;
     struct server_model *servers;
     struct lh_master_config settings; /* of the master that runs */
     uint64_t *promised;               /* chunks, in its present step */
@@ -348,6 +359,7 @@ static struct session *open_session(struct lh_sim_observers *o, const struct act
         .process = r->process,
         .master_life = o->master_life,
         .master = o->master,
+        .boot = lh_sim_boot(o->master->node),
         .session_term = o->model->settings.session_term,
         .chunk_term = o->model->settings.chunk_term,
         .drift_ppm = o->model->settings.drift_ppm};
@@ -380,8 +392,9 @@ static struct promise *promise(struct lh_sim_observers *o, const struct actor *s
     return p;
 }
 
-static void renew(struct session *s, const struct request *r)
+static void renew(const struct lh_sim_observers *o, struct session *s, const struct request *r)
 {
+    s->promised_at = lh_sim_now(o->sim);
     s->holder_end = lh_instant_max(s->holder_end, holder_end(s, r->sent, s->session_term.ns));
     s->grantor_end = lh_instant_max(s->grantor_end, grantor_end(r->received, s->session_term.ns));
 }
@@ -414,7 +427,7 @@ static void said_by_master(
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK || r == NULL)
             return;
         s = open_session(o, server, m->registered->session, r);
-        renew(s, r);
+        renew(o, s, r);
         for (size_t i = 0; i < m->registered->n_continued; i++) {
             goes_on(o, server, r, m->registered->continued[i], "continues");
             promise(o, server, s, r, m->registered->continued[i]->chunk,
@@ -427,7 +440,7 @@ static void said_by_master(
         s = find_session(b, m->heartbeat->session);
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK || r == NULL || s == NULL)
             return;
-        renew(s, r);
+        renew(o, s, r);
         for (size_t i = 0; i < m->heartbeat->n_extended; i++) {
             goes_on(o, server, r, m->heartbeat->extended[i], "extends");
             promise(o, server, s, r, m->heartbeat->extended[i]->chunk,
@@ -598,11 +611,33 @@ void lh_ob_model_does(struct lh_sim_observers *o, struct actor *a, const struct 
         says(o, a, (const Leasehold__SessionRequest *)s->message);
 }
 
+static void note_start(struct lease_model *m, const struct actor *master)
+{
+    LH_GROW(m->starts, m->start_capacity, m->start_count + 1);
+    m->starts[m->start_count++] = (struct start){.at = master->started_at,
+        .boot = lh_sim_boot(master->node),
+        .node = master->node,
+        .reading = master->started};
+}
+
+/* LEASE-9: what was promised before it began to act under this boot is over a term after that, also
+ * if it has begun again since. */
+static struct lh_instant counts_from(
+    const struct lease_model *m, const struct actor *master, uint64_t promised_at)
+{
+    for (size_t i = 0; i < m->start_count; i++)
+        if (m->starts[i].at >= promised_at && m->starts[i].node == master->node &&
+            m->starts[i].boot == lh_sim_boot(master->node))
+            return m->starts[i].reading;
+    return master->started;
+}
+
 void lh_ob_model_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
 {
     if (what != LH_SIM_LIFE_STARTED)
         return;
     if (a->part == PART_MASTER) {
+        note_start(o->model, a);
         const struct lh_master_config *settings = lh_sim_running_config(o->cluster, a->node);
         o->model->settings = *settings;
         o->model->promised_count = 0;
@@ -634,6 +669,7 @@ void lh_ob_model_deinit(struct lh_sim_observers *o)
     }
     free(o->model->servers);
     free(o->model->promised);
+    free(o->model->starts);
     free(o->model);
 }
 
@@ -696,8 +732,11 @@ void lh_ob_model_promise(
         return; /* it is over on both sides */
     ends->holder = lh_instant_min(p->holder_end, s->holder_end);
     ends->grantor = lh_instant_min(p->grantor_end, s->grantor_end);
-    ends->session_term = s->session_term;
+    ends->wait_end =
+        lh_instant_add(counts_from(o->model, o->master, s->promised_at), s->session_term);
     ends->this_master = s->master_life == o->master_life;
     ends->waited = p->waited;
     ends->clock = s->master->node;
+    if (s->boot != lh_sim_boot(s->master->node)) /* by a clock that is no more */
+        ends->grantor = LH_INSTANT_NEVER;
 }

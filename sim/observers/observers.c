@@ -4,6 +4,7 @@
 #include "sim/observers/heads.h"
 #include "sim/observers/history.h"
 #include "sim/observers/leases.h"
+#include "sim/observers/leftovers.h"
 #include "sim/observers/own_log.h"
 #include "sim/observers/reign.h"
 #include "sim/observers/tokens.h"
@@ -131,6 +132,7 @@ void lh_ob_take(struct lh_sim_observers *o, struct actor *a, const struct lh_sim
 {
     lh_ob_pieces_note(o, s);
     lh_ob_keep_takes(o, a, s);
+    lh_ob_leftovers_takes(o, a, s);
     lh_ob_own_log_takes(o, a, s);
     if (failed(o))
         return;
@@ -204,6 +206,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     }
     lh_ob_pieces_note(o, s);
     lh_ob_keep_does(o, a, s);
+    lh_ob_leftovers_does(o, a, s);
     lh_ob_own_log_does(o, a, s);
     if (a->part == PART_MASTER)
         lh_ob_taken_on_does(o, s);
@@ -424,6 +427,7 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o)
 
     return failed(o) || (lh_ob_inv5_equal(o, false, &chunk, text, sizeof text) &&
                             lh_ob_keep_whole(o, &chunk, text, sizeof text) &&
+                            lh_ob_leftovers_none(o, &chunk, text, sizeof text) &&
                             lh_ob_leases_settled(o, text, sizeof text));
 }
 
@@ -438,6 +442,8 @@ void lh_sim_observers_unsettled(struct lh_sim_observers *o)
         lh_sim_fail(o->sim, "KEEP-1", chunk, "full replication was not restored in time: %s", text);
     else if (!lh_ob_inv5_equal(o, false, &chunk, text, sizeof text))
         lh_sim_fail(o->sim, "INV-8", chunk, "replicas did not become equal in time: %s", text);
+    else if (!lh_ob_leftovers_none(o, &chunk, text, sizeof text))
+        lh_sim_fail(o->sim, "KEEP-3", chunk, "%s, and nothing is broken any more", text);
     else if (!lh_ob_leases_settled(o, text, sizeof text))
         lh_sim_fail(o->sim, "INV-17", 0, "%s, and nothing is broken any more", text);
 }

@@ -6,6 +6,9 @@ const struct lh_sim_bug lh_sim_disk_bugs[] = {
         "that a sync has failed is known to one process alone; the next one takes what is in "
         "memory for what is on the disk",
         "INV-4"},
+    {"answers-of-a-log-in-doubt", "FAIL-4",
+        "a primary of which a sync has failed still sends what it had decided to answer before",
+        "INV-4"},
     {"rewritten-log-counts-as-whole", "FAIL-5",
         "a buffered log of which a sync has failed is rewritten as far as it can be read, and "
         "counts as verified",

@@ -34,6 +34,18 @@ const struct lh_sim_bug lh_sim_lease_bugs[] = {
     {"lock-granted-before-all-back", "PS-3",
         "a master that has just begun grants a name whose holder has not shown itself yet",
         "INV-13"},
+    {"promise-not-noted", "LEASE-9",
+        "a master does not note what it promises before it leaves; the next one on that machine "
+        "takes the promise for over",
+        "INV-13"},
+    {"promises-of-another-boot", "LEASE-9",
+        "a master believes what was noted before its machine booted, by a clock that has begun "
+        "anew",
+        "INV-13"},
+    {"promises-of-another-reign", "LEASE-9",
+        "a master believes what was noted on its machine, though another one has reigned and "
+        "promised since",
+        "INV-13"},
     {"change-before-all-back", "PS-3",
         "a master that has just begun changes a value that somebody caches who is not back yet",
         "INV-15"},

@@ -2,6 +2,7 @@
 #include "sim/world/internal.h"
 
 #include "base/assert.h"
+#include "base/prng.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -185,17 +186,28 @@ void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e)
     lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER}, NULL);
 }
 
+#define HOUR_NS UINT64_C(3600000000000)
+
+/* Its clock is another one from now on, up to an hour ahead of the old one: by it, all that was
+ * noted before is over. */
+static void boot(struct lh_sim_node *node)
+{
+    uint64_t number = (uint64_t)node->index << 32 | ++node->boot;
+    uint64_t ahead = lh_mix64(node->sim->config.seed ^ lh_mix64(number)) % HOUR_NS;
+
+    node->powered = true;
+    lh_sim_clock_init(&node->clock, node->sim->now,
+        lh_instant_add(lh_sim_clock(node), lh_nanoseconds(ahead)), node->clock.rate_ppm);
+}
+
 void lh_sim_start(struct lh_sim_node *node)
 {
     if (node->up || node->scrapped)
         return;
-    if (!node->powered) {
-        node->powered = true;
-        node->boot++;
-    }
+    if (!node->powered)
+        boot(node);
     node->incarnation++;
-    if (node->stored == 0 ||
-        (node->sim->now >= node->kept_until && !lh_sim_disk_refuses(node)))
+    if (node->stored == 0 || (node->sim->now >= node->kept_until && !lh_sim_disk_refuses(node)))
         node->stored = node->incarnation;
     lh_sim_note(node->sim, "%s starts, incarnation %" PRIu64 "%s", node->name, node->stored,
         node->stored == node->incarnation ? "" : " as before");

@@ -212,7 +212,7 @@ uint64_t lh_sim_stored_incarnation(const struct lh_sim_node *node);
 /* For so long no start of it can write its incarnation down. */
 void lh_sim_keep_incarnation(struct lh_sim_node *node, struct lh_duration hold);
 
-/* How often the machine was booted. */
+/* How often the machine was booted. Each boot has another clock, ahead of the last one's. */
 uint64_t lh_sim_boot(const struct lh_sim_node *node);
 
 /* ---- Clocks ---- */

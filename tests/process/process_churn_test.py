@@ -154,8 +154,8 @@ class ChurnTest(ClusterTest):
         for chunk in cluster.chunks(PATH):
             self.assertEqual(len(chunk["members"]), 3, chunk)
         self.check_file(PATH)
-        wait_for(f"nothing to be left of {self.leftovers()}", lambda: not self.leftovers(),
-                 interval=1)
+        wait_for(lambda: f"nothing to be left of {self.leftovers()}",
+                 lambda: not self.leftovers(), interval=1)
         fsck = cluster.run("fsck", "--deep")
         self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
         print(f"{turns} turns, {sum(w.acknowledged() for w in self.writers)} records, "

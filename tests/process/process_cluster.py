@@ -108,14 +108,16 @@ def free_port():
 
 
 def wait_for(what, condition, timeout=PATIENCE_S, interval=0.05):
-    """Waits until condition() is true and returns that; fails by name after `timeout` seconds."""
+    """Waits until condition() is true and returns that; fails after `timeout` seconds by the name
+    `what`, which may be a function: it is called then."""
     until = time.monotonic() + timeout
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > until:
-            raise AssertionError(f"after {timeout:.0f} s still not: {what}")
+            name = what() if callable(what) else what
+            raise AssertionError(f"after {timeout:.0f} s still not: {name}")
         time.sleep(interval)
 
 

@@ -1,7 +1,7 @@
 /* Two kinds of leases and two kinds of clients in one service: chunks of servers, on record, and
  * locks of programs, of which nothing is. */
 #include "base/error.h"
-#include "lease/service.h"
+#include "lease/restart.h"
 #include "lease/term.h"
 
 #include <setjmp.h>
@@ -35,6 +35,8 @@ struct world {
     struct lock locks[LOCKS];
     bool take_showings; /* as a new owner, which has no record of what programs hold */
     char chunk_events[512], lock_events[512], server_events[128], program_events[128];
+    char settled_events[64];
+    size_t work; /* in a step */
     unsigned waited;
 };
 
@@ -169,6 +171,12 @@ static void program_ended(void *core, struct lh_lessee *lessee)
     NOTE(w->program_events, "%s ended. ", lessee == &w->program ? "program" : "other");
 }
 
+static void program_settled(void *core, struct lh_lessee *lessee)
+{
+    struct world *w = core;
+    NOTE(w->settled_events, "%s. ", lessee == &w->program ? "program" : "other");
+}
+
 static void waited(void *core)
 {
     struct world *w = core;
@@ -185,7 +193,7 @@ static struct lh_instant at_s(uint64_t s)
 static void step_to(struct world *w, uint64_t now_s)
 {
     w->now_s = now_s;
-    lh_leases_step(&w->leases, at_s(now_s), 100);
+    lh_leases_step(&w->leases, at_s(now_s), w->work);
     lh_timers_fire(&w->timers, w, at_s(now_s));
     lh_lessee_check(&w->leases, &w->server);
     lh_lessee_check(&w->leases, &w->program);
@@ -195,9 +203,12 @@ static void step_to(struct world *w, uint64_t now_s)
 
 static void make(struct world *w, uint64_t now_s, uint64_t wait_s)
 {
-    static const struct lh_lessee_owner server = {server_ended}, program = {program_ended};
+    static const struct lh_lessee_owner server = {.ended = server_ended};
+    static const struct lh_lessee_owner program = {
+        .ended = program_ended, .settled = program_settled};
 
     memset(w, 0, sizeof *w);
+    w->work = 100;
     lh_leases_init(&w->leases, w, &w->timers, waited);
     lh_leases_kind(&w->leases, CHUNK, &chunk_owner, lh_seconds(60), false);
     lh_leases_kind(&w->leases, LOCK, &lock_owner, lh_seconds(20), true);
@@ -530,8 +541,8 @@ static int setup_restart(void **state)
     make(w, 100, WAIT_S);
     lh_lease_restore(&w->leases, &w->chunks[1], &w->server, 1, 8);
     lh_lease_restore(&w->leases, &w->chunks[2], &w->server, 1, 9);
-    lh_lessee_restore(&w->leases, &w->program, lh_seconds(15));
-    lh_lessee_restore(&w->leases, &w->other, lh_seconds(20));
+    lh_lessee_restore(&w->leases, &w->program, at_s(100), lh_seconds(15));
+    lh_lessee_restore(&w->leases, &w->other, at_s(100), lh_seconds(20));
     step_to(w, 101);
     *state = w;
     return 0;
@@ -596,6 +607,53 @@ static void no_lock_is_granted_before_every_program_is_back(void **state)
     assert_string_equal(w->program_events, "other ended. ");
     lock(w, 6, &w->program, 51, LH_LEASE_EXCLUSIVE);
     assert_int_equal(w->waited, 0);
+}
+
+/* LEASE-9. */
+static void what_was_promised_earlier_is_over_earlier(void **state)
+{
+    struct world *w = *state;
+
+    lh_lessee_promised(&w->leases, &w->server, at_s(98), lh_seconds(10));
+    assert_int_equal(lh_lease_free_at(&w->leases, &w->chunks[1]).ns, at_s(108).ns + 1000000);
+    step_to(w, 108);
+    assert_true(lh_lease_held(&w->leases, &w->chunks[1]));
+    w->work = 1; /* one in each step */
+    step_to(w, 109);
+    assert_true(
+        lh_lease_held(&w->leases, &w->chunks[1]) != lh_lease_held(&w->leases, &w->chunks[2]));
+    step_to(w, 110);
+    step_to(w, 111);
+    assert_false(lh_lease_held(&w->leases, &w->chunks[1]));
+    assert_false(lh_lease_held(&w->leases, &w->chunks[2]));
+    assert_int_equal(w->waited, 0); /* of others nothing is known */
+}
+
+/* Its locks can be granted; it may come back within its term. */
+static void a_session_goes_on_when_its_promises_are_over(void **state)
+{
+    struct world *w = malloc(sizeof *w);
+
+    (void)state;
+    make(w, 100, WAIT_S);
+    lh_lessee_restore(&w->leases, &w->program, at_s(95), lh_seconds(10));
+    lh_lessee_restore(&w->leases, &w->other, at_s(80), lh_seconds(10));
+    step_to(w, 100);
+    assert_string_equal(w->settled_events, "other. ");
+    assert_int_equal(w->leases.away, 1);
+    assert_int_equal(lh_lessee_await(&w->leases, &w->program, lh_seconds(10)), LH_OK);
+    assert_int_equal(
+        lh_lessee_await(&w->leases, &w->other, lh_seconds(10)), LH_ERR_UNKNOWN_SESSION);
+    step_to(w, 106); /* it is awaited until 110 */
+    assert_int_equal(w->leases.away, 1);
+    lh_lessee_open(&w->leases, &w->other, lh_seconds(SESSION_S));
+    lh_lessee_registered(&w->leases, &w->other, (struct lh_lease_process){.same = true});
+    step_to(w, 111);
+    assert_string_equal(w->program_events, "program ended. ");
+    assert_int_equal(w->leases.away, 0);
+    lock(w, 6, &w->other, 51, LH_LEASE_EXCLUSIVE);
+    lh_leases_deinit(&w->leases);
+    free(w);
 }
 
 static void of_conflicting_showings_one_stands(void **state)
@@ -670,6 +728,8 @@ int main(void)
         RESTART(what_is_on_record_waits_for_its_holder),
         RESTART(other_chunks_need_not_wait),
         RESTART(no_lock_is_granted_before_every_program_is_back),
+        RESTART(what_was_promised_earlier_is_over_earlier),
+        cmocka_unit_test(a_session_goes_on_when_its_promises_are_over),
         RESTART(of_conflicting_showings_one_stands),
         RESTART(a_program_that_attached_and_showed_nothing_yet_is_not_back),
         STORY(the_deadline_is_that_of_what_ends_first),

@@ -629,6 +629,31 @@ STORY(an_answer_that_has_not_left_is_not_sent_once_the_replica_is_lost)
     assert_false(answered(c, 3));
 }
 
+STORY(nor_once_a_sync_of_it_has_failed)
+{
+    if (!w->synced)
+        return; /* nothing of it is synced while it is appended to */
+    struct conn *c = given_a_bound_of_answers(w);
+
+    w->unread = true;
+    for (unsigned i = 0; i < 5; i++) {
+        append(c, 1, 100);
+        settle(w);
+    }
+    append(c, 2, 100); /* stored everywhere; its answer waits behind those */
+    settle(w);
+    assert_int_equal(node_status(w, A).committed, 2 * BATCH);
+    node_fail_disk(w, A, LH_DISK_SYNC, 0, LH_ERR_IO);
+    append(c, 3, 100);
+    settle(w);
+    w->unread = false;
+    settle(w);
+    assert_true(c->closed);
+    assert_true(answered(c, 1));
+    assert_false(answered(c, 2));
+    assert_false(answered(c, 3));
+}
+
 STORY(a_batch_may_take_its_time_after_a_hold)
 {
     w->bounds.arrival_pause_ms = 2000;
@@ -667,6 +692,7 @@ int main(void)
         cmocka_unit_test(nor_one_that_does_not_read_how_its_lanes_end),
         cmocka_unit_test(nor_one_that_does_not_read_where_its_batches_are),
         cmocka_unit_test(an_answer_that_has_not_left_is_not_sent_once_the_replica_is_lost),
+        cmocka_unit_test(nor_once_a_sync_of_it_has_failed),
         cmocka_unit_test(a_batch_may_take_its_time_after_a_hold),
         cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
         cmocka_unit_test(readers_that_wait_see_whole_batches),

@@ -507,6 +507,40 @@ static void a_refused_removal_is_not_repeated(void **state)
     assert_non_null(told_to_remove(d));
 }
 
+/* An input/output error, say, which passes. */
+static void a_removal_that_failed_is_asked_for_again(void **state)
+{
+    (void)state;
+    three_up();
+    uint64_t chunk = sealed_file("/f");
+    d_has_an_extra(chunk, 1);
+    heartbeats(A_LOOK_MS);
+    assert_non_null(told_to_remove(d));
+    server_removed(&w, d, chunk, LH_ERR_IO);
+    assert_null(told_to_remove(d));
+    heartbeats(2 * A_LOOK_MS);
+    assert_non_null(told_to_remove(d));
+}
+
+static void a_removal_that_failed_is_asked_for_again_when_the_chunk_is_gone(void **state)
+{
+    (void)state;
+    three_up();
+    uint64_t chunk = sealed_file("/f");
+    d_has_an_extra(chunk, 1);
+    remove_file("/f", 0, true);
+    assert_non_null(told_to_remove(d));
+    server_removed(&w, d, chunk, LH_ERR_IO);
+    assert_null(told_to_remove(d));
+    heartbeats(2 * A_LOOK_MS);
+    const Leasehold__RemoveReplica *m = told_to_remove(d);
+    assert_non_null(m);
+    assert_int_equal(m->chunk, chunk);
+    server_removed(&w, d, chunk, LH_OK);
+    heartbeats(2 * A_LOOK_MS);
+    assert_null(told_to_remove(d));
+}
+
 /* REC-4: what a server says before it has answered is about the replica that goes, not about one
  * that it was told to copy since. */
 static void nothing_is_copied_to_where_a_replica_still_goes(void **state)
@@ -840,6 +874,8 @@ int main(void)
         STORY(a_member_again_is_not_deleted),
         STORY(what_a_session_told_is_forgotten_with_it),
         STORY(a_refused_removal_is_not_repeated),
+        STORY(a_removal_that_failed_is_asked_for_again),
+        STORY(a_removal_that_failed_is_asked_for_again_when_the_chunk_is_gone),
         STORY(nothing_is_copied_to_where_a_replica_still_goes),
         STORY(removed_chunks_take_their_extras_along),
         STORY(a_number_not_yet_given_out_is_evidence),

@@ -3,6 +3,7 @@
  * heartbeats (LEASE-8), and what becomes of a recall (LEASE-5). */
 #include "tests/core/master/master_story.h"
 
+#include "lease/promises.h"
 #include "lease/sum.h"
 
 /* Registers anew within its incarnation, over a new stream, and shows the chunk at that version (0:
@@ -265,6 +266,33 @@ static void a_lease_that_went_on_after_a_restart_is_freed_if_it_is_not_shown_lat
     assert_string_equal(state_of(chunk), "FREE");
 }
 
+/* LEASE-9: of a dead holder's chunk, which was heard last 3 s before the first of three starts. */
+static void a_chunk_is_free_when_its_holders_promise_is_over(void **state)
+{
+    struct lh_promises *memory = calloc(1, lh_promises_size(16));
+    struct server *primary = NULL;
+
+    (void)state;
+    lh_promises_open(memory, 16, "boot 1");
+    w.config.promises = memory;
+    crash();
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    world_advance(&w, 3000);
+    for (unsigned i = 0; i < 3; i++) {
+        crash();
+        come_back(somebody_else(primary), chunk, 0);
+        world_advance(&w, 2000);
+        assert_string_equal(state_of(chunk), "WAITING");
+    }
+    world_advance(&w, 1000);
+    assert_string_equal(state_of(chunk), "WAITING");
+    world_advance(&w, 1);
+    assert_string_equal(state_of(chunk), "FREE");
+    free(memory);
+    w.config.promises = NULL;
+}
+
 /* The copy of the store that it starts from may name the wrong holder, or none. */
 static void a_restored_master_grants_nothing_before_its_wait_ends(void **state)
 {
@@ -465,6 +493,7 @@ int main(void)
         STORY(a_holder_that_comes_back_without_its_lease_frees_it),
         STORY(a_holder_that_shows_an_older_version_is_granted_the_newest_again),
         STORY(a_lease_that_went_on_after_a_restart_is_freed_if_it_is_not_shown_later),
+        STORY(a_chunk_is_free_when_its_holders_promise_is_over),
         STORY(a_restored_master_grants_nothing_before_its_wait_ends),
         STORY(the_same_belief_is_not_asked_about),
         STORY(a_lease_that_its_holder_does_not_show_is_over),

@@ -310,6 +310,35 @@ static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
         assert_string_not_equal(grant->members[i]->server_id, primary->id);
 }
 
+static void who_was_left_out_of_the_spare_is_told_when_it_comes_back(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+    uint64_t spare = 0, other = 0;
+
+    (void)state;
+    register_servers(3);
+    file_with_primary(ROLL);
+    server_seal(&w, primary, chunk, 1, 777);
+    open_tail(0, 1000);
+    assert_int_equal(create_replicas(&other, NULL), 3);
+    struct server *s = granted(&grant);
+    confirm(s, grant);
+    assert_int_equal(create_replicas(&spare, NULL), 3);
+    kill_server(primary);
+    open_tail(1, 5000); /* the spare goes on without it */
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    report.chunk = spare;
+    report.version = 1;
+    primary->registration++;
+    assert_true(server_register_with(&w, primary, &report, 1, NULL, 0));
+    world_advance(&w, 10);
+    const Leasehold__SessionReply *r =
+        world_next(&w, primary->link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
+    assert_non_null(r);
+    assert_int_equal(r->remove->chunk, spare);
+    assert_int_equal(r->remove->version, 0); /* if it never held a byte */
+}
+
 static void who_waits_is_told_how_far_the_roll_is(void **state)
 {
     (void)state;
@@ -1557,6 +1586,7 @@ int main(void)
         STORY(a_killed_primary_costs_two_commits_and_one_round),
         STORY(the_old_lease_is_left_to_run_out),
         STORY(a_growing_files_spare_goes_on_without_the_suspect),
+        STORY(who_was_left_out_of_the_spare_is_told_when_it_comes_back),
         STORY(who_waits_is_told_how_far_the_roll_is),
         STORY(a_primary_that_hangs_is_asked_first),
         STORY(a_primary_that_hangs_after_its_version_has_risen_is_lost_too),
