@@ -29,10 +29,14 @@ void lh_ob_leftovers_takes(
         s->peer == NULL)
         return;
     const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+    uint32_t server = lh_ob_actor(o, s->peer)->number;
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REMOVED &&
         m->removed->error == LEASEHOLD__ERROR_CODE__STALE_VERSION)
-        lh_ob_replica(lh_ob_chunk(o, m->removed->chunk), lh_ob_actor(o, s->peer)->number)->to_go =
-            false;
+        lh_ob_replica(lh_ob_chunk(o, m->removed->chunk), server)->to_go = false;
+    /* What is half made it removes by itself, or tells of it when it registers. */
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CREATED &&
+        m->created->error != LEASEHOLD__ERROR_CODE__OK)
+        lh_ob_replica(lh_ob_chunk(o, m->created->chunk), server)->to_go = false;
 }
 
 bool lh_ob_leftovers_none(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
