@@ -79,6 +79,11 @@ bool lh_finder_alone(const struct lh_finder *f)
     return f->count == 1;
 }
 
+bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place)
+{
+    return f->fruitless > 0 && f->masters[place].answers;
+}
+
 /* ---- What the owner finds out. */
 
 static void see(struct lh_finder *f, uint64_t reign)
@@ -104,6 +109,7 @@ void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
         return;
     f->state = LH_FINDER_PROVEN;
     f->wanted = false;
+    f->fruitless = 0;
 }
 
 void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error)
@@ -297,6 +303,7 @@ void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place
     if (!f->masters[place].asked)
         return;
     f->masters[place].asked = false;
+    f->masters[place].answers = true;
     f->masters[place].round = f->rounds; /* it is as good as one to the newest question */
     f->answered = true;
     if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign &&
@@ -318,7 +325,7 @@ void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t pla
     LH_ASSERT(place < LH_MASTERS_MAX);
     if (!f->masters[place].asked)
         return;
-    f->masters[place].asked = false;
+    f->masters[place].asked = f->masters[place].answers = false;
     f->masters[place].round = f->rounds;
     if (error == LH_ERR_UNIMPLEMENTED)
         acting(f, place, f->reign);

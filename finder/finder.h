@@ -56,6 +56,7 @@ struct lh_finder_master {
     bool asked;              /* its answer is awaited ... */
     struct lh_instant until; /* ... until then */
     uint64_t round;          /* the last one in which it was asked */
+    bool answers;            /* it has answered what it was asked last */
 };
 
 /* Others may read the first group. */
@@ -112,6 +113,10 @@ void lh_finder_doubt(struct lh_finder *f);
 
 /* The list that the choice has given. Empty: it is alone, and nothing changes. */
 void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresses, size_t count);
+
+/* HA-9a: no active master was found by the last round, nor heard since, and this one has answered
+ * what it was asked last. */
+bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place);
 
 /* ---- Rounds. */
 

@@ -87,7 +87,8 @@
     F(ETCD_COMPACT, etcd_compact)                                                                  \
     F(ETCD_FULL, etcd_full)                                                                        \
     F(ETCD_ELECTION, etcd_election)                                                                \
-    F(ETCD_DAMAGE, etcd_damage)
+    F(ETCD_DAMAGE, etcd_damage)                                                                    \
+    F(ACTIVE_APART, active_apart)
 
 enum lh_sim_fault {
 #define KIND(NAME, name) LH_SIM_FAULT_##NAME,
