@@ -345,18 +345,19 @@ class MastersTest(CommandTest):
         """The table without its title, and what follows it."""
         out, err = self.run_command("masters", *args)
         lines = out.splitlines()
-        self.assertRegex(lines[0], "^master +address +state +reign +copy$")
+        self.assertRegex(lines[0], "^master +address +state +reign +copy +chunkservers$")
         return [re.split("  +", line.strip()) for line in lines[1:-1]], lines[-1], err
 
     def test_the_table(self):
+        self.act("m1", servers=1)
         self.say("m2", revision=103)
-        self.say("m3", revision=102)
+        self.say("m3", revision=102, servers=2)
         address = {name: m.address for name, m in self.masters.items()}
         rows, store, err = self.rows()
         self.assertEqual(rows, [
-            ["m1", address["m1"], "active for 90.0 s", "7", "-"],
-            ["m2", address["m2"], "standby for 90.0 s", "7", "up to date"],
-            ["m3", address["m3"], "standby for 90.0 s", "7", "1 revision behind"]])
+            ["m1", address["m1"], "active for 90.0 s", "7", "-", "1"],
+            ["m2", address["m2"], "standby for 90.0 s", "7", "up to date", "-"],
+            ["m3", address["m3"], "standby for 90.0 s", "7", "1 revision behind", "hears 2"]])
         self.assertEqual(store, "reign 7 of m1, reign term 2.0 s; store: etcd, 20.5 MB, "
                                 "no trouble known")
         self.assertEqual(err, "")
@@ -371,7 +372,7 @@ class MastersTest(CommandTest):
         self.assertEqual(document["masters"][1], {
             "master_id": "m2", "address": self.masters["m2"].address, "answered": True,
             "trouble": "", "acting": False, "state": "STANDBY", "state_ms": 90_000, "reign": 7,
-            "revision": 100, "behind": 3})
+            "revision": 100, "behind": 3, "servers": 0})
 
     def test_a_standby_leads_to_all_others(self):
         self.say("m2", known=["m2"], active=self.master.address)
