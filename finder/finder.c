@@ -81,7 +81,7 @@ bool lh_finder_alone(const struct lh_finder *f)
 
 bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place)
 {
-    return f->fruitless > 0 && f->masters[place].answers;
+    return f->in_vain && f->masters[place].answers;
 }
 
 /* ---- What the owner finds out. */
@@ -108,8 +108,7 @@ void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
     if (f->choice_reign != 0 && f->choice_reign < f->reign)
         return;
     f->state = LH_FINDER_PROVEN;
-    f->wanted = false;
-    f->fruitless = 0;
+    f->wanted = f->in_vain = false;
 }
 
 void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error)
@@ -197,6 +196,7 @@ static void settle(struct lh_finder *f, struct lh_instant now)
         return;
     f->asking = false;
     f->fruitless += !f->found;
+    f->in_vain = !f->found && f->unconfirmed == LH_MASTERS_MAX;
     for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
         pause = lh_duration_add(pause, pause);
     f->not_before = lh_instant_add(now, lh_duration_min(pause, f->config.pause_max));
@@ -222,7 +222,7 @@ static void choose(struct lh_finder *f, size_t place, uint64_t reign)
     f->state = LH_FINDER_PROVEN;
     f->found = true;
     f->fruitless = 0;
-    f->wanted = false;
+    f->wanted = f->in_vain = false;
 }
 
 /* It says that it acts, in a reign that is not below any that was seen. */
@@ -235,6 +235,7 @@ static void acting(struct lh_finder *f, size_t place, uint64_t reign)
     if (place == f->choice && f->state != LH_FINDER_LOST) {
         f->found = true;
         f->fruitless = 0;
+        f->in_vain = false;
         lh_finder_acts(f, f->choices, reign);
         return;
     }

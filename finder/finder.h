@@ -79,6 +79,7 @@ struct lh_finder {
     size_t unconfirmed;           /* or the place of a master that says so; LH_MASTERS_MAX: none */
     uint64_t rounds;              /* begun so far */
     unsigned fruitless;           /* of them in a row */
+    bool in_vain;                 /* the last one found nobody who may act */
 };
 
 /* `addresses` (1 to LH_MASTERS_MAX, all different) are copied; the first is the choice. `reign`:
@@ -114,8 +115,8 @@ void lh_finder_doubt(struct lh_finder *f);
 /* The list that the choice has given. Empty: it is alone, and nothing changes. */
 void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresses, size_t count);
 
-/* HA-9a: no active master was found by the last round, nor heard since, and this one has answered
- * what it was asked last. */
+/* HA-9a: the last round has found no active master, nor one that does not know whether it is, none
+ * was heard since, and this one has answered what it was asked last. */
 bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place);
 
 /* ---- Rounds. */

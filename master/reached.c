@@ -2,23 +2,17 @@
 #include "access/access.h"
 #include "master/master.h"
 #include "master/sessions/sessions.h"
-#include "master/tables/path.h"
 #include "master/tables/tables.h"
 
 bool lh_master_would_register(
     const struct lh_master *m, const char *identity, const Leasehold__MastersRequest *request)
 {
-    char text[LH_TEXT_BYTES], refusal[LH_ACCESS_TEXT_MAX];
+    char refusal[LH_ACCESS_TEXT_MAX];
     struct lh_m_server *s;
 
-    if (request->server_id[0] == 0 || lh_name_check("server id", request->server_id,
-                                          LH_NAME_BYTES_MAX, text, sizeof text) != LH_OK)
-        return false;
-    if (m->cluster_id == NULL ||
-        (request->cluster_id[0] != 0 && strcmp(request->cluster_id, m->cluster_id) != 0))
-        return false;
     HASH_FIND_STR(m->servers, request->server_id, s);
-    return (s == NULL || !lh_m_forgotten(s)) &&
+    return s != NULL && !lh_m_forgotten(s) &&
+           (request->cluster_id[0] == 0 || strcmp(request->cluster_id, m->cluster_id) == 0) &&
            lh_m_reign_fits(m, request->reign_seen, request->reign_name_seen) &&
            lh_access_server(m->config.access, identity, request->server_id, refusal) == LH_OK;
 }
@@ -47,7 +41,7 @@ uint64_t lh_master_missed(
 
     for (size_t i = 0; names != NULL && i < count; i++) {
         HASH_FIND_STR(m->servers, names[i], s);
-        missed += s == NULL || !is_reached(m, s, now);
+        missed += s != NULL && !is_reached(m, s, now);
     }
     if (names == NULL) {
         TAILQ_FOREACH(s, &m->all_servers, all_link)

@@ -96,7 +96,8 @@ static void print_store(const struct lh_master_list *list)
 
 static void print_masters(const struct lh_master_list *list)
 {
-    static const char *const titles[] = {"master", "address", "state", ">reign", "copy", "chunkservers", NULL};
+    static const char *const titles[] = {
+        "master", "address", "state", ">reign", "copy", "chunkservers", NULL};
     struct lh_table table;
 
     lh_table_init(&table, titles);

@@ -20,15 +20,19 @@ static void forget(struct lh_reigns *r, struct lh_r_server *s)
     free(s);
 }
 
+static void forget_more(struct lh_r_heard *h)
+{
+    free(h->more);
+    h->more = NULL;
+}
+
 void lh_r_heard_clear(struct lh_reigns *r)
 {
     struct lh_r_server *s, *next;
 
     HASH_ITER(hh, r->heard.servers, s, next)
         forget(r, s);
-    free(r->heard.more);
-    r->heard.more = NULL;
-    r->heard.read = false;
+    forget_more(&r->heard);
 }
 
 void lh_r_hears(struct lh_reigns *r, const struct lh_input *in)
@@ -161,29 +165,22 @@ void lh_r_heard_look(struct lh_reigns *r)
     struct lh_r_heard *h = &r->heard;
     uint64_t missed;
 
-    if (!h->read || !lh_r_is_confirmed(r) || !TAILQ_EMPTY(&r->gate.waiting))
-        return;
-    h->read = false;
+    if (!lh_r_is_confirmed(r) || !TAILQ_EMPTY(&r->gate.waiting))
+        return; /* the next reading is looked at */
     const struct lh_r_record *record = best(r, &missed);
     bool same = record != NULL && h->more != NULL && strcmp(record->id, h->more) == 0;
-    if (same && record->revision > h->revision) {
-        give_way(r, record, missed);
-        return;
+    if (!same) {
+        free(h->more);
+        h->more = record == NULL ? NULL : lh_strdup(record->id);
+        h->since = r->now;
     }
-    if (same)
-        return;
-    free(h->more);
-    h->more = record == NULL ? NULL : lh_strdup(record->id);
+    bool said_again = same && record->revision > h->revision;
     h->revision = record == NULL ? 0 : record->revision;
+    if (said_again && lh_instant_reached(r->now, lh_instant_add(h->since, r->config.unheard_for)))
+        give_way(r, record, missed);
 }
 
 /* ---- When. */
-
-/* Whether anybody hears more is to be known soon. */
-static bool many_are_missed(const struct lh_reigns *r)
-{
-    return r->heard.more != NULL || lh_master_missed(r->master, r->now, NULL, 0) > r->heard.reached;
-}
 
 void lh_r_heard_step(struct lh_reigns *r)
 {
@@ -194,8 +191,12 @@ void lh_r_heard_step(struct lh_reigns *r)
     if (r->phase != LH_REIGN_ACTING || !lh_instant_reached(r->now, h->look_at))
         return;
     h->look_at = lh_instant_add(r->now, r->config.heard_every);
+    if (!lh_r_is_confirmed(r)) {
+        forget_more(h); /* chunkservers may not be answered either */
+        return;
+    }
     h->reached = lh_master_reached(r->master, r->now);
-    if (many_are_missed(r))
+    if (lh_master_missed(r->master, r->now, NULL, 0) > h->reached)
         r->list_at = r->now;
 }
 

@@ -17,9 +17,9 @@ struct lh_r_heard {
     struct lh_instant say_at;    /* STANDBY: the record is put with them then, if there are any */
     struct lh_instant look_at;   /* ACTING: whether chunkservers are missed is looked at then */
     uint64_t reached;            /* ACTING: so many were reached when that was looked at last */
-    bool read;                   /* ACTING: records were read, and are to be looked at */
     char *more;                  /* ACTING: id of a master that hears more; NULL: none does ... */
-    int64_t revision;            /* ... by this record */
+    struct lh_instant since;     /* ... and did so since then, ... */
+    int64_t revision;            /* ... the last time by this record */
     uint32_t row;                /* RESIGNING: what its last head says of reigns in a row */
 };
 
@@ -34,7 +34,7 @@ char **lh_r_heard_say(struct lh_reigns *r, size_t *count);
 /* Records are read sooner if many chunkservers are missed. */
 void lh_r_heard_step(struct lh_reigns *r);
 struct lh_instant lh_r_heard_deadline(const struct lh_reigns *r);
-/* ACTING, and nothing waits that is to be taken before: resigns if another master hears more. */
+/* Records were read. It resigns if another master hears more, unless inputs wait. */
 void lh_r_heard_look(struct lh_reigns *r);
 /* How many reigns in a row were resigned so, as the next head says it. */
 uint32_t lh_r_unheard(const struct lh_reigns *r);

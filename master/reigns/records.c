@@ -201,13 +201,13 @@ void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *
     }
     free_records(old, old_count);
     r->listed_at = r->now;
-    r->heard.read = true;
     choose(r);
     if (!own && !reply->more)
         r->announced = false; /* somebody has deleted it */
     lh_r_records_know(r);
     if (!r->cleared && !lh_r_call_is_open(r, LH_R_TWIN))
         look_for_twin(r);
+    lh_r_heard_look(r);
 }
 
 void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply)

@@ -367,7 +367,6 @@ static void go_on(struct lh_reigns *r)
         if (!lh_r_call_is_open(r, LH_R_WATCH) && lh_instant_reached(r->now, r->watch_at))
             lh_r_watch(r);
         lh_r_gate_open(r);
-        lh_r_heard_look(r);
         lh_r_writer_go(r);
         lh_r_gate_ask(r);
         break;

@@ -54,7 +54,8 @@
     X(deaths_within, 60000, "a process that dies earlier in its reign dies soon")                  \
     X(unfit_again, 5000, "when no member's content fits, the store is loaded again after this")    \
     X(heard_every, 250, "a standby says which chunkservers it hears, and they are looked at")      \
-    X(heard_for, 1000, "a chunkserver that does not ask for so long is not heard any more")        \
+    X(heard_for, 750, "a chunkserver that does not ask for so long is not heard any more")         \
+    X(unheard_for, 1500, "a standby has heard more for so long when it is resigned to")            \
     X(unheard_max, 3600000, "the longest time before a reign is resigned to who hears more")
 
 /* X(name, default, least, what it is) */

@@ -478,6 +478,25 @@ static void who_answers_while_nobody_acts_is_heard_in_vain(void **state)
     over(&w);
 }
 
+/* etcd does not answer it: that is no fault of the way to it. */
+static void who_does_not_know_whether_it_acts_is_not_sought_in_vain(void **state)
+{
+    struct world w;
+
+    (void)state;
+    three(&w);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1 c:1");
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    m.reign = 1;
+    m.state = (char *)(uintptr_t) "UNCONFIRMED";
+    say(&w, "a:1", m);
+    stands_by(&w, "b:1", 1, "a:1");
+    stands_by(&w, "c:1", 1, "a:1");
+    assert_false(in_vain(&w, "b:1"));
+    over(&w);
+}
+
 /* It acts, and has not answered a round in time: then it answers otherwise. */
 static void a_choice_that_is_heard_is_not_sought_in_vain(void **state)
 {
@@ -661,6 +680,7 @@ int main(void)
         cmocka_unit_test(an_answer_ends_the_doubt),
         cmocka_unit_test(pauses_between_rounds_grow_up_to_their_bound),
         cmocka_unit_test(who_answers_while_nobody_acts_is_heard_in_vain),
+        cmocka_unit_test(who_does_not_know_whether_it_acts_is_not_sought_in_vain),
         cmocka_unit_test(a_choice_that_is_heard_is_not_sought_in_vain),
         cmocka_unit_test(a_new_list_replaces_what_was_learned_and_not_what_was_configured),
         cmocka_unit_test(who_is_asked_or_chosen_keeps_its_place),
