@@ -387,7 +387,7 @@ class MastersTest(CommandTest):
     def test_one_that_does_not_answer(self):
         self.stop("m2")
         rows, _, err = self.rows()
-        self.assertEqual(rows[1], ["m2", self.masters["m2"].address, "no answer", "-", "-"])
+        self.assertEqual(rows[1], ["m2", self.masters["m2"].address, "no answer", "-", "-", "-"])
         self.assertIn(f"m2 at {self.masters['m2'].address}: ", err)
         document = self.run_json("masters")
         self.assertFalse(document["masters"][1]["answered"])
@@ -425,7 +425,7 @@ class MastersTest(CommandTest):
     def test_nobody_acts(self):
         self.say("m1", state="UNCONFIRMED", store_trouble="etcd1: NOSPACE")
         rows, store, err = self.rows()
-        self.assertEqual(rows[0][2:], ["unconfirmed for 90.0 s", "7", "-"])
+        self.assertEqual(rows[0][2:], ["unconfirmed for 90.0 s", "7", "-", "-"])
         self.assertEqual(rows[1][4], "-")
         self.assertEqual(store, "reign 7, reign term 2.0 s; store: etcd, 20.5 MB, etcd1: NOSPACE")
         self.assertIn("m1 does not know", err)
@@ -440,7 +440,7 @@ class MastersTest(CommandTest):
         self.master.replies["Masters"] = self.schema.MastersReply(acting=True, reign=4,
                                                                   cluster_id="c")
         rows, store, err = self.rows()
-        self.assertEqual(rows, [["-", self.master.address, "active", "4", "-"]])
+        self.assertEqual(rows, [["-", self.master.address, "active", "4", "-", "-"]])
         self.assertIn("shares its store with no other one", store)
         self.assertEqual(err, "")
         self.assertFalse(self.run_json("masters")["shared"])
@@ -450,7 +450,7 @@ class MastersTest(CommandTest):
         # One from before there were several.
         self.master.replies.clear()
         rows, _, _ = self.rows()
-        self.assertEqual(rows, [["-", self.master.address, "active", "-", "-"]])
+        self.assertEqual(rows, [["-", self.master.address, "active", "-", "-", "-"]])
 
     def resign(self, successor, reply=None):
         """m1 does, and that one follows."""
