@@ -86,6 +86,11 @@ bool lh_finder_alone(const struct lh_finder *f)
     return f->count == 1;
 }
 
+bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place)
+{
+    return f->in_vain && f->masters[place].answers;
+}
+
 /* ---- What the owner finds out. */
 
 static void see(struct lh_finder *f, uint64_t reign)
@@ -110,7 +115,7 @@ void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
     if (f->choice_reign != 0 && f->choice_reign < f->reign)
         return;
     f->state = LH_FINDER_PROVEN;
-    f->wanted = false;
+    f->wanted = f->in_vain = false;
 }
 
 void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error)
@@ -212,6 +217,7 @@ static void settle(struct lh_finder *f, struct lh_instant now)
     f->asking = false;
     choose_among(f);
     f->fruitless += !f->found;
+    f->in_vain = !f->found && f->unconfirmed == LH_MASTERS_MAX;
     for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
         pause = lh_duration_add(pause, pause);
     f->not_before = lh_instant_add(now, lh_duration_min(pause, f->config.pause_max));
@@ -240,7 +246,7 @@ static void choose(struct lh_finder *f, size_t place, uint64_t reign)
     f->state = LH_FINDER_PROVEN;
     f->found = true;
     f->fruitless = 0;
-    f->wanted = false;
+    f->wanted = f->in_vain = false;
     lh_finder_join(f);
 }
 
@@ -254,6 +260,7 @@ static void acting(struct lh_finder *f, size_t place, uint64_t reign)
     if (place == f->choice && f->state != LH_FINDER_LOST) {
         f->found = true;
         f->fruitless = 0;
+        f->in_vain = false;
         lh_finder_acts(f, f->choices, reign);
         return;
     }
@@ -385,6 +392,7 @@ void lh_finder_answered(
     if (!f->masters[place].asked)
         return;
     f->masters[place].asked = false;
+    f->masters[place].answers = true;
     f->masters[place].round = f->rounds; /* it is as good as one to the newest question */
     f->answered = true;
     if (m->error == LEASEHOLD__ERROR_CODE__OK) {
@@ -403,7 +411,7 @@ void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t pla
     LH_ASSERT(place < LH_MASTERS_MAX);
     if (!f->masters[place].asked)
         return;
-    f->masters[place].asked = false;
+    f->masters[place].asked = f->masters[place].answers = false;
     f->masters[place].round = f->rounds;
     if (error == LH_ERR_UNIMPLEMENTED) {
         lh_finder_names(f, place, "");

@@ -71,6 +71,7 @@ struct lh_finder_master {
     uint64_t named_in;       /* the round then */
     bool acts;               /* in this round it said so, ... */
     uint64_t reign;          /* ... in that reign */
+    bool answers;            /* it has answered what it was asked last */
 };
 
 /* Others may read the first group. */
@@ -96,6 +97,7 @@ struct lh_finder {
     unsigned fruitless;           /* of them in a row */
     bool curious;                 /* the only master that was given is to be asked once */
     char *waits;                  /* why a master of no cluster does not act; NULL: none said */
+    bool in_vain;                 /* the last one found nobody who may act */
 };
 
 /* `addresses` (1 to LH_MASTERS_MAX, all different) are copied; the first is the choice. `cluster`:
@@ -141,6 +143,10 @@ void lh_finder_doubt(struct lh_finder *f);
 
 /* The list that the choice has given. Empty: it is alone, and nothing changes. */
 void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresses, size_t count);
+
+/* HA-9a: the last round has found no active master, nor one that does not know whether it is, none
+ * was heard since, and this one has answered what it was asked last. */
+bool lh_finder_is_heard_in_vain(const struct lh_finder *f, size_t place);
 
 /* ---- Rounds. */
 

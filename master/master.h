@@ -100,6 +100,18 @@ void lh_master_set_reign(struct lh_master *m, uint64_t reign, uint64_t name, boo
  * between steps. */
 void lh_master_hears(struct lh_master *m, const Leasehold__MastersRequest *request);
 
+/* ---- Whom this master reaches (HA-9a; reached.c). Between steps. */
+
+/* Whoever asks so is a chunkserver that has registered and would be registered again, as far as a
+ * copy of the store shows it. */
+bool lh_master_would_register(
+    const struct lh_master *m, const char *identity, const Leasehold__MastersRequest *request);
+/* Chunkservers in session at `now` that have received an answer within the session's term. */
+uint64_t lh_master_reached(const struct lh_master *m, struct lh_instant now);
+/* Of the registered chunkservers of these names those that are not; NULL: of all of them. */
+uint64_t lh_master_missed(
+    const struct lh_master *m, struct lh_instant now, char *const *names, size_t count);
+
 /* Between steps: answers a call of that method from what is durable, and does nothing else. No
  * timer fires and time stands still, so that a master may do this that does not act (HA-2a). */
 bool lh_master_is_read(enum lh_method method);

@@ -141,12 +141,12 @@ json_t *lh_json_refused(const struct lh_refused_info *r)
 
 json_t *lh_json_master(const struct lh_master_info *m)
 {
-    return json_pack("{s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "master_id",
+    return json_pack("{s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "master_id",
         lh_json_text(m->master_id), "address", lh_json_text(m->address), "answered",
         (int)m->answered, "trouble", lh_json_text(m->trouble), "acting", (int)m->acting, "state",
         lh_json_text(m->state), "state_ms", number(m->state_ms), "reign", number(m->reign),
         "revision", json_integer(m->revision), "behind",
-        m->follows ? number(m->behind) : json_null());
+        m->follows ? number(m->behind) : json_null(), "servers", number(m->servers));
 }
 
 json_t *lh_json_repair(const struct lh_repair_info *r)

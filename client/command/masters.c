@@ -37,6 +37,17 @@ static void state_cell(struct lh_table *table, const struct lh_master_info *m)
         lh_table_add(table, "%s for %s", word, lh_command_duration(text, m->state_ms));
 }
 
+/* A standby that some chunkservers reach while the active master does not is what is to be seen. */
+static void servers_cell(struct lh_table *table, const struct lh_master_info *m)
+{
+    if (m->acting && m->master_id[0] != '\0')
+        lh_table_add(table, "%" PRIu64, m->servers);
+    else if (m->servers > 0)
+        lh_table_add(table, "hears %" PRIu64, m->servers);
+    else
+        lh_table_add(table, "-");
+}
+
 static void master_row(struct lh_table *table, const struct lh_master_info *m)
 {
     lh_table_add(table, "%s", lh_command_or_dash(m->master_id));
@@ -52,6 +63,7 @@ static void master_row(struct lh_table *table, const struct lh_master_info *m)
         lh_table_add(table, "up to date");
     else
         lh_table_add(table, "%" PRIu64 " revision%s behind", m->behind, m->behind == 1 ? "" : "s");
+    servers_cell(table, m);
 }
 
 static const char *id_or_address(const struct lh_master_info *m)
@@ -86,7 +98,8 @@ static void print_store(const struct lh_master_list *list)
 
 static void print_masters(const struct lh_master_list *list)
 {
-    static const char *const titles[] = {"master", "address", "state", ">reign", "copy", NULL};
+    static const char *const titles[] = {
+        "master", "address", "state", ">reign", "copy", "chunkservers", NULL};
     struct lh_table table;
 
     lh_table_init(&table, titles);

@@ -524,6 +524,9 @@ struct lh_master_info {
     int64_t revision;  /* of etcd: up to here it knows the store */
     bool follows;      /* it stands by, and there is an active one to compare it with: */
     uint64_t behind;   /* revisions that the active one knows and it does not */
+    /* Chunkservers: that reach it and are in session with it, if it is the active one; that find no
+     * active master and reach it, if it stands by. A single master does not say. */
+    uint64_t servers;
 };
 
 struct lh_master_list {

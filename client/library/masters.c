@@ -36,6 +36,7 @@ static void copy_master(
     to->state_ms = m->state_ms;
     to->reign = m->reign;
     to->revision = m->revision;
+    to->servers = m->servers;
     if (lh_asked_stands_by(a) && acting != NULL && acting->reply != NULL) {
         to->follows = true;
         if (acting->reply->revision > m->revision)

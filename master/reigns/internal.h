@@ -2,6 +2,7 @@
 #pragma once
 
 #include "master/reigns/gate.h"
+#include "master/reigns/heard.h"
 #include "master/reigns/store.h"
 
 #include "base/alloc.h"
@@ -229,6 +230,7 @@ struct lh_reigns {
     struct lh_r_gate gate;
     struct lh_r_writer writer;
     struct lh_r_upkeep upkeep;
+    struct lh_r_heard heard;
     struct lh_r_move move;
     struct lh_r_mend mend;
     struct {
@@ -242,7 +244,9 @@ struct lh_reigns {
         uint64_t start;
         int64_t revision;        /* of its last beat ... */
         struct lh_instant since; /* ... which this process saw first then */
-    } * records;                 /* those that count, by id, and behind them the others */
+        char **heard;            /* ids of chunkservers that it hears (HA-9a) */
+        size_t heard_count;
+    } * records; /* those that count, by id, and behind them the others */
     size_t record_count, records_known;
     struct lh_instant list_at, listed_at, beat_at;
     bool cleared;         /* no other process has this master's id */
@@ -253,7 +257,7 @@ struct lh_reigns {
     uint64_t process;     /* drawn at the process's start */
 
     struct {
-        uint64_t reigns, deposed, writes, commits, retries, loaded;
+        uint64_t reigns, deposed, unheard, writes, commits, retries, loaded;
     } counts;
 };
 
@@ -273,6 +277,8 @@ void lh_r_begin_acting(struct lh_reigns *r);
 /* The reign is over: another one has begun, or the store is not what it was. */
 void lh_r_deposed(struct lh_reigns *r, const char *why);
 void lh_r_resigned(struct lh_reigns *r);
+/* HA-9: it acts no more, and says so in its last write. Who waits is told `error` and `why`. */
+void lh_r_resign(struct lh_reigns *r, int error, const char *why);
 /* The copy is of no use: another one is loaded. */
 void lh_r_anew(struct lh_reigns *r, const char *why);
 /* STANDBY: another master acts, as `copy.said` says it. False: it has other settings, the operator

@@ -116,6 +116,7 @@ void lh_reigns_destroy(struct lh_reigns *r)
     free(r->token);
     free(r->store_trouble);
     lh_r_upkeep_clear(r);
+    lh_r_heard_clear(r);
     free(r->successor);
     for (uint32_t i = 0; i < r->config.member_count; i++)
         free((char *)(uintptr_t)r->config.members[i]);

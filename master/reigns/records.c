@@ -40,7 +40,9 @@ static void put_record(struct lh_reigns *r)
     record.address = (char *)(uintptr_t)r->config.address;
     record.start = r->process;
     record.page = (char *)(uintptr_t)r->config.page;
+    record.heard = lh_r_heard_say(r, &record.n_heard);
     struct lh_r_bytes value = lh_r_pack(&record.base);
+    free(record.heard);
     put.key = (ProtobufCBinaryData){name.size, name.data};
     put.value = (ProtobufCBinaryData){value.size, value.data};
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
@@ -69,8 +71,8 @@ void lh_r_records_step(struct lh_reigns *r)
 {
     if (r->config.task != LH_REIGN_SERVE)
         return; /* no master */
-    if (r->cleared && (!r->announced || lh_instant_reached(r->now, r->beat_at)) &&
-        !lh_r_call_is_open(r, LH_R_RECORD))
+    bool due = !r->announced || lh_instant_reached(r->now, r->beat_at) || lh_r_heard_is_due(r);
+    if (r->cleared && due && !lh_r_call_is_open(r, LH_R_RECORD))
         put_record(r);
     if (lh_instant_reached(r->now, r->list_at) && !lh_r_call_is_open(r, LH_R_LIST)) {
         r->list_at = lh_instant_add(r->now, r->config.records_every);
@@ -96,6 +98,9 @@ static void free_records(struct lh_r_record *records, size_t count)
         free(records[i].id);
         free(records[i].address);
         free(records[i].page);
+        for (size_t k = 0; k < records[i].heard_count; k++)
+            free(records[i].heard[k]);
+        free(records[i].heard);
     }
     free(records);
 }
@@ -196,7 +201,10 @@ void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *
         own = own || strcmp(record->master_id, r->config.id) == 0;
         r->records[r->records_known++] = (struct lh_r_record){lh_strdup(record->master_id),
             lh_strdup(record->address), lh_strdup(record->page), record->start, revision,
-            known_since(r, old, gap ? 0 : old_count, record->master_id, revision)};
+            known_since(r, old, gap ? 0 : old_count, record->master_id, revision), record->heard,
+            record->n_heard};
+        record->heard = NULL; /* they are the table's now */
+        record->n_heard = 0;
         leasehold_stored__master_record__free_unpacked(record, NULL);
     }
     free_records(old, old_count);
@@ -207,6 +215,7 @@ void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *
     lh_r_records_know(r);
     if (!r->cleared && !lh_r_call_is_open(r, LH_R_TWIN))
         look_for_twin(r);
+    lh_r_heard_look(r);
 }
 
 void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply)
@@ -270,5 +279,6 @@ void lh_r_answer_masters(struct lh_reigns *r, uint64_t link)
     }
     reply.n_masters = r->record_count;
     reply.masters = pointers;
+    reply.servers = lh_r_servers(r);
     lh_fx_reply(r->fx, link, &reply.base, NULL);
 }

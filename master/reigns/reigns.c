@@ -14,6 +14,7 @@ void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase)
     r->phase = phase;
     r->since = r->now;
     lh_r_call_end(r, LH_R_ASK);
+    lh_r_heard_clear(r);
 }
 
 static void drop_master(struct lh_reigns *r)
@@ -154,6 +155,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
         head->reign, r->config.id);
     r->counts.reigns++;
     r->upkeep.count = 0; /* the history may be another one */
+    r->heard.row = 0;
     lh_r_enter(r, LH_REIGN_ACTING);
     lh_master_set_reign(r->master, head->reign, head->start, r->copy.followed);
     r->list_at = r->now; /* some may have come since it was read */
@@ -200,8 +202,8 @@ void lh_r_resigned(struct lh_reigns *r)
     lh_r_candidate_later(r);
 }
 
-/* HA-9. What is under way to the store is waited for; nothing else is taken any more. */
-static void resign(struct lh_reigns *r, int error, const char *why)
+/* What is under way to the store is waited for; nothing else is taken any more. */
+void lh_r_resign(struct lh_reigns *r, int error, const char *why)
 {
     if (LH_PLANTED("acts-while-resigning")) {
         r->writer.resigns = true;
@@ -226,7 +228,7 @@ static void stop(struct lh_reigns *r)
     } else if (r->phase == LH_REIGN_ACTING) {
         free(r->successor); /* of an earlier transfer */
         r->successor = NULL;
-        resign(r, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+        lh_r_resign(r, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     } else if (r->phase != LH_REIGN_RESIGNING) {
         lh_r_stop_with(r, LH_OK);
     }
@@ -258,7 +260,7 @@ static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__Transf
     r->transfer = link;
     free(r->successor);
     r->successor = lh_strdup(request->successor);
-    resign(r, LH_ERR_NOT_ACTIVE, "this master is resigning");
+    lh_r_resign(r, LH_ERR_NOT_ACTIVE, "this master is resigning");
 }
 
 /* What is answered here and not by the master's core is looked at here (ACC-3). */
@@ -294,6 +296,7 @@ static void served(struct lh_reigns *r, struct lh_input *in)
     if (in->kind == LH_IN_LINK_CLOSED && in->link == r->forget_link)
         r->forget_link = 0;
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {
+        lh_r_hears(r, in);
         lh_r_answer_masters(r, in->link);
         lh_r_link_over(r, in->link);
         if (lh_r_is_confirmed(r)) /* else a newer reign may have begun */
@@ -399,6 +402,7 @@ void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects 
         lh_r_note_cluster(r);
     if (r->phase != LH_REIGN_STOPPED) {
         lh_r_calls_step(r);
+        lh_r_heard_step(r);
         lh_r_records_step(r);
         lh_r_upkeep_step(r);
         go_on(r);
@@ -410,8 +414,9 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
 {
     if (r->phase == LH_REIGN_STOPPED)
         return LH_INSTANT_NEVER;
-    struct lh_instant at = lh_instant_min(
-        lh_r_calls_deadline(r), lh_instant_min(lh_r_records_deadline(r), lh_r_upkeep_deadline(r)));
+    struct lh_instant at = lh_instant_min(lh_r_calls_deadline(r),
+        lh_instant_min(lh_r_records_deadline(r),
+            lh_instant_min(lh_r_upkeep_deadline(r), lh_r_heard_deadline(r))));
     if (r->config.task == LH_REIGN_AFTER_DEATH)
         return lh_instant_min(lh_r_calls_deadline(r), r->stop_by);
     switch (r->phase) {

@@ -13,6 +13,7 @@
  *   reigns.c     one step; the reign's life: standby, candidate, acting, resigned, deposed
  *   life.c       settings, creation, end
  *   candidate.c  when a standby may try to begin a reign
+ *   heard.c      chunkservers that a standby hears and the active master does not reach
  *   death.c      what is done in place of a process that has died
  *   gate.c       inputs that wait until the reign is confirmed
  *   writer.c     one transaction at a time: commits together, unknown outcomes, resigning
@@ -53,7 +54,11 @@
     X(compact_every, 60000, "the active master compacts etcd's history this often")                \
     X(compact_behind, 300000, "history younger than this is kept")                                 \
     X(deaths_within, 60000, "a process that dies earlier in its reign dies soon")                  \
-    X(unfit_again, 5000, "when no member's content fits, the store is loaded again after this")
+    X(unfit_again, 5000, "when no member's content fits, the store is loaded again after this")    \
+    X(heard_every, 250, "a standby says which chunkservers it hears, and they are looked at")      \
+    X(heard_for, 750, "a chunkserver that does not ask for so long is not heard any more")         \
+    X(unheard_for, 1500, "a standby has heard more for so long when it is resigned to")            \
+    X(unheard_max, 3600000, "the longest time before a reign is resigned to who hears more")
 
 /* X(name, default, least, what it is) */
 #define LH_REIGN_COUNTS(X)                                                                         \
@@ -110,7 +115,7 @@ struct lh_reign_config {
      * it is not taken. */
     const char *even_if_moved_to;
     uint64_t quota_bytes; /* of etcd's file, as etcd was told; 0: 2 GiB, which is its default */
-    struct lh_duration late_after; /* what has no answer is asked of another member too; 0: a
+    struct lh_duration late_after;  /* what has no answer is asked of another member too; 0: a
                                       quarter of T_reign */
     struct lh_duration again_after; /* a transaction, or a candidate's question, without an answer
                                        is sent again; 0: an eighth of T_reign */

@@ -16,6 +16,9 @@ void lh_reigns_metrics(const struct lh_reigns *r, struct lh_metrics *out)
         lh_r_is_confirmed(r));
     GAUGE("standby", "1: this master has a copy of the store that follows the active one.",
         r->phase == LH_REIGN_STANDBY);
+    GAUGE("servers_heard",
+        "Chunkservers that the active master reaches; that find none and ask this standby (HA-9a).",
+        lh_r_servers(r));
     GAUGE("inputs_waiting", "Inputs that wait until the reign is confirmed.", r->gate.count);
     GAUGE("etcd_bytes", "Bytes of the largest file of etcd's members, as of their last answers.",
         r->store_bytes);
@@ -23,6 +26,8 @@ void lh_reigns_metrics(const struct lh_reigns *r, struct lh_metrics *out)
         "etcd_trouble", "1: etcd's members complain, or have no leader.", r->store_trouble != NULL);
     COUNTER("reigns", "Reigns of this process that began.", r->counts.reigns);
     COUNTER("reigns_lost", "Of these: ended by another master.", r->counts.deposed);
+    COUNTER("reigns_unheard",
+        "Of these: resigned to a standby that more chunkservers reach (HA-9a).", r->counts.unheard);
     COUNTER("etcd_writes", "Transactions that etcd applied.", r->counts.writes);
     COUNTER("etcd_commits", "Commits in these.", r->counts.commits);
     COUNTER("etcd_retries", "Calls of etcd that failed or came too late, and were sent again.",

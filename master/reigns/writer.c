@@ -42,6 +42,7 @@ LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
     head.follows = raised ? r->copy.said->number : 0;
     head.pieces = r->writer.named ? r->writer.piece_count : 0;
     head.deaths = lh_r_deaths(r);
+    head.unheard = lh_r_unheard(r);
     if (r->phase == LH_REIGN_COPYING) {
         head.state = r->copy.said->state;
         head.elsewhere = r->copy.said->elsewhere;
@@ -110,6 +111,7 @@ void lh_r_claim(struct lh_reigns *r)
         head.follows = last->number;
         head.pieces = last->pieces;
         head.deaths = last->deaths;
+        head.unheard = last->unheard;
     }
     /* Pieces of a commit that never counted. */
     if (head.pieces == 0)

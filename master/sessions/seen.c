@@ -52,6 +52,11 @@ static bool fits(const struct lh_master *m, uint64_t number, uint64_t name)
            LH_PLANTED("other-history-believed");
 }
 
+bool lh_m_reign_fits(const struct lh_master *m, uint64_t number, uint64_t name)
+{
+    return number <= m->term && (m->reigns.count == 0 || fits(m, number, name));
+}
+
 int lh_m_reign_check(struct lh_master *m, const char *who, uint64_t number, uint64_t name,
     uint64_t met_in, char *text, size_t text_size)
 {

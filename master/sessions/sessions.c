@@ -240,17 +240,21 @@ bool lh_m_session_send(
     return true;
 }
 
+bool lh_m_session_hears(
+    const struct lh_master *m, const struct lh_m_session *session, struct lh_instant now)
+{
+    return lh_lessee_live(&m->leases, &session->lessee) && session->lessee.confirmed &&
+           lh_instant_before(now, lh_instant_add(session->confirmed_at, session->lessee.term));
+}
+
 bool lh_m_session_reachable(const struct lh_master *m, const struct lh_m_session *session)
 {
     if (!lh_lessee_live(&m->leases, &session->lessee) || session->link == 0 || !session->announced)
         return false;
-    if (LH_PLANTED("one-way-partition-is-health"))
+    if (LH_PLANTED("one-way-partition-is-health") || lh_m_session_hears(m, session, m->now))
         return true;
-    if (!session->lessee.confirmed)
-        return false;
-    if (lh_instant_before(m->now, lh_instant_add(session->confirmed_at, session->lessee.term)))
-        return true;
-    LH_MARK("server-hears-nothing");
+    if (session->lessee.confirmed)
+        LH_MARK("server-hears-nothing");
     return false;
 }
 

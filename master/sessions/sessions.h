@@ -72,6 +72,9 @@ void lh_m_session_expired(void *core, struct lh_lessee *lessee);
 LH_MUST_USE int lh_m_reign_check(struct lh_master *m, const char *who, uint64_t number,
     uint64_t name, uint64_t met_in, char *text, size_t text_size);
 
+/* Does that fit, in a store that is not restored? Nothing follows. */
+bool lh_m_reign_fits(const struct lh_master *m, uint64_t number, uint64_t name);
+
 /* What whoever asks for the active master has seen is looked at in this step. Without a name only a
  * master that knows its store to be an older copy takes it for more than a mistake. */
 void lh_m_reign_hears(struct lh_master *m, const Leasehold__MastersRequest *request);
@@ -83,6 +86,10 @@ uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s);
 /* Sends on the client's stream; true if there is one and its registration was answered. */
 bool lh_m_session_send(
     struct lh_master *m, const struct lh_m_session *session, const ProtobufCMessage *message);
+/* Live, and at `now` it is no longer than a term ago that an answer was sent which it has received
+ * (SES-4). */
+bool lh_m_session_hears(
+    const struct lh_master *m, const struct lh_m_session *session, struct lh_instant now);
 /* Live, linked, announced, and lately confirmed an answer (SES-4). */
 bool lh_m_session_reachable(const struct lh_master *m, const struct lh_m_session *session);
 /* Nothing speaks against its being alive: linked, and a heartbeat came in time. */

@@ -14,11 +14,13 @@
 
 /* ---- What the master's store says ---- */
 
-static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
+/* False: a hand has changed the record, and no master has written it again yet. */
+static bool read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
 {
     LeaseholdStored__Chunk *s = leasehold_stored__chunk__unpack(NULL, p->value_size, p->value);
 
-    LH_ASSERT(s != NULL);
+    if (s == NULL)
+        return false;
     *out = (struct lh_sim_chunk){.chunk = s->chunk,
         .file = s->file,
         .index = s->index,
@@ -35,6 +37,19 @@ static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
         out->member_count++;
     }
     leasehold_stored__chunk__free_unpacked(s, NULL);
+    return true;
+}
+
+static void read_file(struct lh_sim_cluster *c, const struct lh_sim_pair *p)
+{
+    LeaseholdStored__File *f = leasehold_stored__file__unpack(NULL, p->value_size, p->value);
+
+    if (f != NULL && !f->trashed) {
+        LH_GROW(c->files, c->file_capacity, c->file_count + 1);
+        c->files[c->file_count++] =
+            (struct named_file){f->file, lh_strdup(f->path), lh_strdup(f->lock_name), f->fence};
+    }
+    leasehold_stored__file__free_unpacked(f, NULL);
 }
 
 static void forget_files(struct lh_sim_cluster *c)
@@ -59,17 +74,9 @@ void lh_sim_read_store(struct lh_sim_cluster *c)
         const struct lh_sim_pair *p = lh_sim_store_pair(lh_sim_store(c), i);
         if (p->key[0] == 'k') {
             LH_GROW(c->chunks, c->chunk_capacity, c->chunk_count + 1);
-            read_chunk(p, &c->chunks[c->chunk_count++]);
+            c->chunk_count += read_chunk(p, &c->chunks[c->chunk_count]);
         } else if (p->key[0] == 'f') {
-            LeaseholdStored__File *f =
-                leasehold_stored__file__unpack(NULL, p->value_size, p->value);
-            LH_ASSERT(f != NULL);
-            if (!f->trashed) {
-                LH_GROW(c->files, c->file_capacity, c->file_count + 1);
-                c->files[c->file_count++] = (struct named_file){
-                    f->file, lh_strdup(f->path), lh_strdup(f->lock_name), f->fence};
-            }
-            leasehold_stored__file__free_unpacked(f, NULL);
+            read_file(c, p);
         }
     }
 }
@@ -94,8 +101,8 @@ static uint32_t admin_of(struct lh_sim_cluster *c, size_t number)
     if (p == NULL)
         return admin;
     LeaseholdStored__Server *s = leasehold_stored__server__unpack(NULL, p->value_size, p->value);
-    LH_ASSERT(s != NULL);
-    admin = s->admin;
+    if (s != NULL) /* else a hand has changed it */
+        admin = s->admin;
     leasehold_stored__server__free_unpacked(s, NULL);
     return admin;
 }

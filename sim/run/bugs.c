@@ -473,6 +473,18 @@ const struct lh_sim_bug lh_sim_core_bugs[] = {
         "each page of a copy is read as of now; what moved is there twice, or not at all", "check"},
     {"acts-while-resigning", "HA-9",
         "a master that resigns goes on until that is answered; its successor has begun", "INV-11"},
+    {"named-to-whom-it-does-not-hear", "HA-9a",
+        "a chunkserver names itself to each master that it asks; one whose answers are lost takes "
+        "over, and is as useless",
+        "story"},
+    {"resigned-to-whoever-hears-one", "HA-9a",
+        "the active master resigns to a standby that hears a server that it misses, however many "
+        "it reaches itself",
+        "story"},
+    {"resigned-at-once", "HA-9a",
+        "a reign need not have lasted; masters of which each is cut off for a moment follow each "
+        "other",
+        "story"},
     {"call-applied-twice", "HA-12",
         "ids of calls are not looked at; what is repeated is carried out again", "history"},
     {"forgotten-call-carried-out", "HA-12",

@@ -77,6 +77,16 @@ void lh_sim_fault_active_resign(struct lh_sim_nemesis *n)
     lh_sim_act_on(n, LH_SIM_ACT_STOP, active(), a_reign(n));
 }
 
+/* One direction between a master and a node, or both. */
+static void part(struct lh_sim_nemesis *n, struct lh_sim_who who, struct lh_sim_who from,
+    uint64_t way, uint64_t length)
+{
+    if (way == 0)
+        lh_sim_act_between(n, LH_SIM_ACT_ISOLATE, who, from, length);
+    else
+        lh_sim_act_between(n, LH_SIM_ACT_CUT, way == 1 ? who : from, way == 1 ? from : who, length);
+}
+
 /* It is cut off from etcd, from chunkservers, from clients or from the other masters, one way or
  * both. */
 void lh_sim_fault_active_cut(struct lh_sim_nemesis *n)
@@ -86,17 +96,23 @@ void lh_sim_fault_active_cut(struct lh_sim_nemesis *n)
     struct lh_sim_who who = master(), from = all(kinds[below(n, sizeof kinds / sizeof kinds[0])]);
     uint64_t length = chance(n, 50) ? about_a_reign(n) : a_reign(n);
 
-    switch (below(n, 3)) {
-    case 0:
-        lh_sim_act_between(n, LH_SIM_ACT_ISOLATE, who, from, length);
-        break;
-    case 1:
-        lh_sim_act_between(n, LH_SIM_ACT_CUT, who, from, length);
-        break;
-    default:
-        lh_sim_act_between(n, LH_SIM_ACT_CUT, from, who, length);
-        break;
-    }
+    part(n, who, from, below(n, 3), length);
+}
+
+/* For longer than sessions last a master, mostly the acting one, is cut off from all or some
+ * chunkservers, and clients; and not from etcd. */
+void lh_sim_fault_active_apart(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who = chance(n, 80) ? master() : some_standby(n);
+    uint64_t length = n->mix.term.ns + a_while(n).ns, way = below(n, 3);
+    uint32_t servers = chance(n, 60) ? 100 : 60, clients = chance(n, 50) ? 0 : 60;
+
+    for (size_t i = 1; i <= n->servers; i++)
+        if (chance(n, servers))
+            part(n, who, server(i), way, length);
+    for (size_t i = 1; i <= n->clients; i++)
+        if (chance(n, clients))
+            part(n, who, client(i), way, length);
 }
 
 /* What it sends to etcd, or hears from there, is late; or its timers are. */

@@ -88,7 +88,8 @@
     F(ETCD_FULL, etcd_full)                                                                        \
     F(ETCD_ELECTION, etcd_election)                                                                \
     F(ETCD_DAMAGE, etcd_damage)                                                                    \
-    F(ASTRAY, astray)
+    F(ASTRAY, astray)                                                                              \
+    F(ACTIVE_APART, active_apart)
 
 enum lh_sim_fault {
 #define KIND(NAME, name) LH_SIM_FAULT_##NAME,

@@ -345,18 +345,19 @@ class MastersTest(CommandTest):
         """The table without its title, and what follows it."""
         out, err = self.run_command("masters", *args)
         lines = out.splitlines()
-        self.assertRegex(lines[0], "^master +address +state +reign +copy$")
+        self.assertRegex(lines[0], "^master +address +state +reign +copy +chunkservers$")
         return [re.split("  +", line.strip()) for line in lines[1:-1]], lines[-1], err
 
     def test_the_table(self):
+        self.act("m1", servers=1)
         self.say("m2", revision=103)
-        self.say("m3", revision=102)
+        self.say("m3", revision=102, servers=2)
         address = {name: m.address for name, m in self.masters.items()}
         rows, store, err = self.rows()
         self.assertEqual(rows, [
-            ["m1", address["m1"], "active for 90.0 s", "7", "-"],
-            ["m2", address["m2"], "standby for 90.0 s", "7", "up to date"],
-            ["m3", address["m3"], "standby for 90.0 s", "7", "1 revision behind"]])
+            ["m1", address["m1"], "active for 90.0 s", "7", "-", "1"],
+            ["m2", address["m2"], "standby for 90.0 s", "7", "up to date", "-"],
+            ["m3", address["m3"], "standby for 90.0 s", "7", "1 revision behind", "hears 2"]])
         self.assertEqual(store, "reign 7 of m1, reign term 2.0 s; store: etcd, 20.5 MB, "
                                 "no trouble known")
         self.assertEqual(err, "")
@@ -371,7 +372,7 @@ class MastersTest(CommandTest):
         self.assertEqual(document["masters"][1], {
             "master_id": "m2", "address": self.masters["m2"].address, "answered": True,
             "trouble": "", "acting": False, "state": "STANDBY", "state_ms": 90_000, "reign": 7,
-            "revision": 100, "behind": 3})
+            "revision": 100, "behind": 3, "servers": 0})
 
     def test_a_standby_leads_to_all_others(self):
         self.say("m2", known=["m2"], active=self.master.address)
@@ -386,7 +387,7 @@ class MastersTest(CommandTest):
     def test_one_that_does_not_answer(self):
         self.stop("m2")
         rows, _, err = self.rows()
-        self.assertEqual(rows[1], ["m2", self.masters["m2"].address, "no answer", "-", "-"])
+        self.assertEqual(rows[1], ["m2", self.masters["m2"].address, "no answer", "-", "-", "-"])
         self.assertIn(f"m2 at {self.masters['m2'].address}: ", err)
         document = self.run_json("masters")
         self.assertFalse(document["masters"][1]["answered"])
@@ -424,7 +425,7 @@ class MastersTest(CommandTest):
     def test_nobody_acts(self):
         self.say("m1", state="UNCONFIRMED", store_trouble="etcd1: NOSPACE")
         rows, store, err = self.rows()
-        self.assertEqual(rows[0][2:], ["unconfirmed for 90.0 s", "7", "-"])
+        self.assertEqual(rows[0][2:], ["unconfirmed for 90.0 s", "7", "-", "-"])
         self.assertEqual(rows[1][4], "-")
         self.assertEqual(store, "reign 7, reign term 2.0 s; store: etcd, 20.5 MB, etcd1: NOSPACE")
         self.assertIn("m1 does not know", err)
@@ -439,7 +440,7 @@ class MastersTest(CommandTest):
         self.master.replies["Masters"] = self.schema.MastersReply(acting=True, reign=4,
                                                                   cluster_id="c")
         rows, store, err = self.rows()
-        self.assertEqual(rows, [["-", self.master.address, "active", "4", "-"]])
+        self.assertEqual(rows, [["-", self.master.address, "active", "4", "-", "-"]])
         self.assertIn("shares its store with no other one", store)
         self.assertEqual(err, "")
         self.assertFalse(self.run_json("masters")["shared"])
@@ -449,7 +450,7 @@ class MastersTest(CommandTest):
         # One from before there were several.
         self.master.replies.clear()
         rows, _, _ = self.rows()
-        self.assertEqual(rows, [["-", self.master.address, "active", "-", "-"]])
+        self.assertEqual(rows, [["-", self.master.address, "active", "-", "-", "-"]])
 
     def resign(self, successor, reply=None):
         """m1 does, and that one follows."""

@@ -660,6 +660,75 @@ static void pauses_between_rounds_grow_up_to_their_bound(void **state)
 
 /* ---- Lists. */
 
+static bool in_vain(const struct world *w, const char *address)
+{
+    return lh_finder_is_heard_in_vain(&w->f, place_of(w, address));
+}
+
+/* HA-9a: whoever finds no active master names itself to those that answer. */
+static void who_answers_while_nobody_acts_is_heard_in_vain(void **state)
+{
+    struct world w;
+
+    (void)state;
+    three(&w);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1 c:1");
+    assert_false(in_vain(&w, "b:1"));
+    stands_by(&w, "b:1", 1, "a:1");
+    assert_false(in_vain(&w, "b:1")); /* the round is not over */
+    is_down(&w, "a:1");
+    is_down(&w, "c:1");
+    assert_true(in_vain(&w, "b:1"));
+    assert_false(in_vain(&w, "a:1") || in_vain(&w, "c:1"));
+    pass_ms(&w, 50);
+    expect_asked(&w, "a:1 b:1 c:1");
+    is_down(&w, "b:1");
+    assert_false(in_vain(&w, "b:1"));
+    stands_by(&w, "c:1", 1, "a:1");
+    assert_true(in_vain(&w, "c:1"));
+    acts(&w, "a:1", 1);
+    assert_false(in_vain(&w, "c:1"));
+    over(&w);
+}
+
+/* etcd does not answer it: that is no fault of the way to it. */
+static void who_does_not_know_whether_it_acts_is_not_sought_in_vain(void **state)
+{
+    struct world w;
+
+    (void)state;
+    three(&w);
+    choice_fails(&w, LH_ERR_UNAVAILABLE);
+    expect_asked(&w, "a:1 b:1 c:1");
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    m.reign = 1;
+    m.state = (char *)(uintptr_t) "UNCONFIRMED";
+    say(&w, "a:1", m);
+    stands_by(&w, "b:1", 1, "a:1");
+    stands_by(&w, "c:1", 1, "a:1");
+    assert_false(in_vain(&w, "b:1"));
+    over(&w);
+}
+
+/* It acts, and has not answered a round in time: then it answers otherwise. */
+static void a_choice_that_is_heard_is_not_sought_in_vain(void **state)
+{
+    struct world w;
+
+    (void)state;
+    three(&w);
+    lh_finder_doubt(&w.f);
+    expect_asked(&w, "a:1 b:1 c:1");
+    stands_by(&w, "b:1", 1, "a:1");
+    is_down(&w, "a:1");
+    is_down(&w, "c:1");
+    assert_true(in_vain(&w, "b:1"));
+    lh_finder_acts(&w.f, w.f.choices, 1);
+    assert_false(in_vain(&w, "b:1"));
+    over(&w);
+}
+
 static void a_new_list_replaces_what_was_learned_and_not_what_was_configured(void **state)
 {
     static const char *const a[] = {"a:1"};
@@ -832,6 +901,9 @@ int main(void)
         cmocka_unit_test(a_round_does_not_wait_for_who_hangs),
         cmocka_unit_test(an_answer_ends_the_doubt),
         cmocka_unit_test(pauses_between_rounds_grow_up_to_their_bound),
+        cmocka_unit_test(who_answers_while_nobody_acts_is_heard_in_vain),
+        cmocka_unit_test(who_does_not_know_whether_it_acts_is_not_sought_in_vain),
+        cmocka_unit_test(a_choice_that_is_heard_is_not_sought_in_vain),
         cmocka_unit_test(a_new_list_replaces_what_was_learned_and_not_what_was_configured),
         cmocka_unit_test(who_is_asked_or_chosen_keeps_its_place),
         cmocka_unit_test(a_reign_far_above_is_no_successors),
