@@ -354,10 +354,13 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
 
     if (error == LH_ERR_WOULD_BLOCK && read_larger(rd, bytes))
         return;
-    if (rd->search != NULL ||
-        lh_cs_replica_is_kept(r)) { /* what is whole is read, and nothing is concluded */
-        bool some = piece->batches.size > 0;
-        finish(rd, some ? LH_OK : LH_ERR_CORRUPT, NULL, some ? piece : NULL);
+    /* TIME-5: the disk may have taken long, or have refused a change meanwhile. */
+    bool unfit = rd->require_primary && !answers_as_primary(r);
+    if (rd->search != NULL || lh_cs_replica_is_kept(r)) {
+        /* What is whole is read, and nothing is concluded. */
+        bool some = piece->batches.size > 0 && !unfit;
+        finish(rd, some ? LH_OK : unfit ? LH_ERR_NOT_PRIMARY : LH_ERR_CORRUPT, NULL,
+            some ? piece : NULL);
         return;
     }
     if (error != LH_OK && (piece->batches.size > 0 || rd->offset == 0)) {
@@ -369,8 +372,8 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
         /* Either the reader is wrong or this log: a reader alone condemns no replica. */
         lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
         finish(rd, LH_ERR_MALFORMED, "no sound batch begins at this offset", NULL);
-    } else if (rd->require_primary && !answers_as_primary(r)) {
-        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL); /* TIME-5: the disk may have taken long */
+    } else if (unfit) {
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
     } else {
         finish(rd, LH_OK, NULL, piece);
     }

@@ -65,6 +65,25 @@ STORY(what_a_server_has_is_read_while_its_disk_refuses_changes)
     check_logs(w, ABC);
 }
 
+/* INV-1, TIME-5: it has given its lease up while the bytes were read. */
+STORY(a_read_that_asked_for_the_primary_is_none_of_one_that_cannot_write)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+    struct conn *c = given_a_written_chunk(w, 3);
+
+    pass(w, 20);
+    w->nodes[A].reads_stalled = w->nodes[A].read_only = true;
+    q.require_primary = true;
+    struct conn *r = reader(w, A, q);
+    settle(w);
+    append(c, 4, 100);
+    settle(w);
+    w->nodes[A].reads_stalled = false;
+    settle(w);
+    assert_false(answered(c, 4));
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__NOT_PRIMARY);
+}
+
 STORY(a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced)
 {
     (void)given_read_only_disks(w, 3);
@@ -629,6 +648,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_server_has_is_read_while_its_disk_refuses_changes),
+        cmocka_unit_test(a_read_that_asked_for_the_primary_is_none_of_one_that_cannot_write),
         cmocka_unit_test(
             a_primary_whose_disk_refuses_changes_gives_its_word_and_others_are_not_fenced),
         cmocka_unit_test(a_seal_that_cannot_be_recorded_is_kept_by_a_log_that_adds_up),

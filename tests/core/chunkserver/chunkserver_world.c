@@ -1400,6 +1400,13 @@ static bool deliverable(const struct world *w, size_t i)
     return true;
 }
 
+static bool is_stalled(const struct world *w, const struct disk_op *op)
+{
+    const struct node *n = &w->nodes[op->node];
+
+    return n->disk_stalled || (n->reads_stalled && op->op == LH_DISK_READ);
+}
+
 static bool happen(struct world *w)
 {
     size_t choices = 0, pick = SIZE_MAX;
@@ -1412,7 +1419,7 @@ static bool happen(struct world *w)
         }
     }
     for (size_t i = 0; i < w->op_count; i++) {
-        if (!w->nodes[w->ops[i].node].disk_stalled && lh_prng_below(&w->prng, ++choices) == 0) {
+        if (!is_stalled(w, &w->ops[i]) && lh_prng_below(&w->prng, ++choices) == 0) {
             pick = i;
             is_packet = false;
         }

@@ -126,7 +126,7 @@ struct node {
     uint8_t boot;
     bool stopped;
     int stopped_error;
-    bool disk_stalled;
+    bool disk_stalled, reads_stalled; /* nothing of its disk completes; no read of it does */
     bool starved;       /* no operation can be begun: SHORTAGE */
     bool read_only;     /* the disk refuses to change anything, also a new incarnation at a start */
     bool sync_bad;      /* each sync of CHUNK fails, the new file's too */
