@@ -5,6 +5,7 @@
 #include "master/store/cluster_file.h"
 #include "master/store/format_file.h"
 #include "master/store/lmdb_check.h"
+#include "master/store/lmdb_error.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
@@ -16,20 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MAP_BYTES_DEFAULT (UINT64_C(64) << 30)
+#define MAP_BYTES_FIRST (UINT64_C(1) << 30)
 
 /* While there is no room: how often it is tried, and said. */
 #define RETRY_S  1
 #define REMIND_S 60
-
-/* A disk with less is full, if LMDB says no more than that a write was cut short. */
-#define FULL_BYTES (UINT64_C(4) << 20)
 
 /* Of a request, besides its keys and values. */
 #define REQUEST_BYTES 128u
@@ -65,24 +63,6 @@ struct store {
     int failed; /* of the first commit that failed; all later ones fail with it */
     char why[512];
 };
-
-static int from_mdb(int code)
-{
-    switch (code) {
-    case MDB_SUCCESS:
-        return LH_OK;
-    case MDB_MAP_FULL:
-        return LH_ERR_DISK_FULL;
-    case MDB_CORRUPTED:
-    case MDB_PAGE_NOTFOUND:
-    case MDB_INVALID:
-        return LH_ERR_CORRUPT;
-    case MDB_VERSION_MISMATCH:
-        return LH_ERR_WRONG_FORMAT;
-    default:
-        return code > 0 ? lh_error_from_errno(code) : LH_ERR_IO;
-    }
-}
 
 static uint64_t size_of(const struct request *r)
 {
@@ -135,18 +115,30 @@ static int commit_batch(struct store *s, const struct requests *batch)
     return mdb_txn_commit(txn); /* also on failure the transaction is gone */
 }
 
-static bool disk_is_full(const struct store *s)
+/* Twice as much address space. No transaction is open: this thread's was undone, and loading is
+ * over before the first commit. LMDB gives up the old map before it asks for the new one, and is of
+ * no use if it gets none. So what it would be refused is asked for first. */
+static int grow_map(const struct store *s)
 {
-    struct statvfs v;
+    MDB_envinfo info;
 
-    return fstatvfs(s->directory, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FULL_BYTES;
+    (void)mdb_env_info(s->env, &info);
+    size_t size = info.me_mapsize * 2;
+    void *probe = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (probe == MAP_FAILED)
+        return MDB_MAP_FULL;
+    (void)munmap(probe, size);
+    return mdb_env_set_mapsize(s->env, size);
 }
 
-/* The transaction was undone, and may succeed later. */
-static bool is_shortage(const struct store *s, int code)
+static int commit_and_grow(struct store *s, const struct requests *batch)
 {
-    return code == ENOSPC || code == EDQUOT || code == EFBIG || code == ENOMEM || code == EAGAIN ||
-           (code == EIO && disk_is_full(s)); /* LMDB's word for a write that was cut short */
+    int code;
+
+    do
+        code = commit_batch(s, batch);
+    while (code == MDB_MAP_FULL && (code = grow_map(s)) == MDB_SUCCESS);
+    return code;
 }
 
 /* Whether there is any use in waiting. Pauses. */
@@ -163,18 +155,6 @@ static bool may_try_again(struct store *s)
     bool may = !s->closing && s->waiting_bytes <= LH_METASTORE_WAITING_MAX;
     pthread_mutex_unlock(&s->mutex);
     return may;
-}
-
-static void explain(struct store *s, int code, bool again)
-{
-    bool full = code == ENOSPC || code == EDQUOT || (again && code == EIO);
-
-    snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s%s", s->path,
-        code == MDB_MAP_FULL ? "it has reached its largest size"
-        : full               ? "its disk is full; free some room there"
-        : code == EFBIG      ? "this process may not make the file larger (ulimit -f)"
-                             : mdb_strerror(code),
-        again ? ", it is tried again each second" : "");
 }
 
 /* `cluster` and `named` are the committing thread's, once it runs. */
@@ -197,18 +177,18 @@ static void name_cluster(struct store *s, const struct requests *committed)
 static void commit_or_wait(struct store *s, const struct requests *batch)
 {
     for (unsigned tries = 0;; tries++) {
-        int code = commit_batch(s, batch);
+        int code = commit_and_grow(s, batch);
         if (code == MDB_SUCCESS) {
             name_cluster(s, batch);
             return;
         }
-        bool again = is_shortage(s, code);
-        explain(s, code, again);
+        bool again = lh_lmdb_is_shortage(s->directory, code);
+        lh_lmdb_explain(s->path, code, again, s->why, sizeof s->why);
         if (again && tries % (REMIND_S / RETRY_S) == 0)
             s->on_committed(s->arg, STAILQ_FIRST(batch)->ticket, LH_ERR_SHORTAGE, s->why);
         if (!again || !may_try_again(s)) {
-            explain(s, code, false);
-            s->failed = from_mdb(code);
+            lh_lmdb_explain(s->path, code, false, s->why, sizeof s->why);
+            s->failed = lh_lmdb_error(code);
             return;
         }
     }
@@ -290,7 +270,7 @@ static int store_load(
     if (error == LH_OK && code != MDB_NOTFOUND) {
         snprintf(
             why, why_size, "cannot read the metadata store in %s: %s", s->path, mdb_strerror(code));
-        return from_mdb(code);
+        return lh_lmdb_error(code);
     }
     return error;
 }
@@ -409,7 +389,7 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     int code = mdb_env_create(&s->env);
 
     if (code == MDB_SUCCESS)
-        code = mdb_env_set_mapsize(s->env, map_bytes == 0 ? MAP_BYTES_DEFAULT : map_bytes);
+        code = mdb_env_set_mapsize(s->env, map_bytes == 0 ? MAP_BYTES_FIRST : map_bytes);
     if (code == MDB_SUCCESS)
         code = mdb_env_open(s->env, s->path, 0, LH_FILE_MODE);
     if (code == MDB_SUCCESS)
@@ -433,8 +413,8 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS)
         return check_cluster(s, stored, why, why_size);
     snprintf(why, why_size, "%s: cannot open the metadata store: %s%s", s->path, mdb_strerror(code),
-        code == ENOMEM ? "; it needs 64 GiB of address space (ulimit -v), and little memory" : "");
-    return from_mdb(code);
+        code == ENOMEM ? "; it needs 1 GiB of address space (ulimit -v), and little memory" : "");
+    return lh_lmdb_error(code);
 }
 
 int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,

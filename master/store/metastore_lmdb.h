@@ -2,7 +2,8 @@
  *
  *     LOCK       held under flock(2) by the process that uses the directory
  *     FORMAT     "leasehold-master 1": what the directory is, and in which format
- *     BEGUN      empty: there was a commit, so a store that is missing or empty is refused
+ *     CLUSTER    whose metadata it is (cluster_file.h): a store that is missing, empty or of
+ *                another cluster is refused
  *     data.mdb   LMDB's; lock.mdb is for its readers (mdb_dump and mdb_copy work at any time)
  *
  * One thread commits. What is begun while it is busy goes into its next transaction together, so
@@ -19,7 +20,8 @@
 #define LH_METASTORE_WAITING_MAX (UINT64_C(64) << 20)
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `on_committed` and `arg`
- * are for all commits. `map_bytes` bounds the store's size (address space, not memory); 0: 64 GiB.
+ * are for all commits. `map_bytes` of address space, not memory, are taken at first, or what the
+ * store has, and twice as many whenever it is full; 0: 1 GiB.
  * On failure `why` names the directory and what to do:
  *   IN_USE        another process holds the directory
  *   WRONG_FORMAT  written by a newer release, or not a master's directory

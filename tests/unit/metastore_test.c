@@ -157,27 +157,23 @@ static void commits_complete_in_order(void **state)
 static void a_commit_that_fails_leaves_nothing_and_ends_all_later_ones(void **state)
 {
     struct lh_metastore *store;
-    size_t size = 1u << 20;
+    char key[1001];
 
     (void)state;
-    assert_int_equal(open_in(256u << 10, &store), LH_OK);
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = 0;
+    assert_int_equal(open_in(0, &store), LH_OK);
     commit(store, 1, "a", "1", "b", "1");
-    struct lh_change *changes = lh_alloc_array(2, sizeof *changes);
-    changes[0] = change("a", "2");
-    changes[1] = change("big", "");
-    free(changes[1].value);
-    changes[1].value = lh_alloc(size); /* more than the store may hold */
-    changes[1].value_size = (uint32_t)size;
     /* Let the first one go first: what is begun together fails together. */
     while (done.count == 0)
         sched_yield();
-    lh_metastore_commit(store, 2, changes, 2);
+    commit(store, 2, "a", "2", key, "longer than LMDB takes");
     commit(store, 3, "c", "3", NULL, NULL);
     lh_metastore_close(store);
     assert_int_equal(done.count, 3);
     assert_int_equal(done.errors[0], LH_OK);
-    assert_int_equal(done.errors[1], LH_ERR_DISK_FULL);
-    assert_int_equal(done.errors[2], LH_ERR_DISK_FULL);
+    assert_int_equal(done.errors[1], LH_ERR_IO);
+    assert_int_equal(done.errors[2], LH_ERR_IO);
     assert_non_null(strstr(done.why, directory));
     assert_stored("a=1 b=1 ");
 }
@@ -240,6 +236,23 @@ static void mount_small(void)
         return;
     print_message("not allowed to mount: %s\n", strerror(errno));
     skip();
+}
+
+static void a_store_grows_beyond_the_address_space_that_it_took(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_int_equal(open_in(256u << 10, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    for (uint64_t ticket = 2; ticket <= 9; ticket++)
+        commit_bytes(store, ticket, ticket << 18); /* from 512 KiB to 2.25 MiB, one after another */
+    commit(store, 10, "big", NULL, "c", "3");
+    lh_metastore_close(store);
+    assert_int_equal(done.count, 10);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(done.errors[i], LH_OK);
+    assert_stored("a=1 c=3 ");
 }
 
 static void a_full_disk_is_waited_for(void **state)
@@ -551,6 +564,7 @@ int main(void)
         STORY(what_was_committed_is_loaded_in_the_order_of_keys),
         STORY(commits_complete_in_order),
         STORY(a_commit_that_fails_leaves_nothing_and_ends_all_later_ones),
+        STORY(a_store_grows_beyond_the_address_space_that_it_took),
         STORY(a_full_disk_is_waited_for),
         STORY(without_room_the_store_closes_and_keeps_what_it_had),
         STORY(what_waits_for_room_has_a_bound),
