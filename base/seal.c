@@ -27,10 +27,12 @@ enum lh_seal lh_seal_look(
     const void *key, size_t key_size, const void *value, size_t *value_size, uint64_t *hash)
 {
     size_t size = *value_size;
-    const uint8_t *at = (const uint8_t *)value + size - LH_SEAL_BYTES;
+    const uint8_t *at = NULL;
     uint8_t own[LH_SEAL_BYTES];
 
-    if (size < LH_SEAL_BYTES || memcmp(at, tag, sizeof tag) != 0) {
+    if (size >= LH_SEAL_BYTES)
+        at = (const uint8_t *)value + size - LH_SEAL_BYTES;
+    if (at == NULL || memcmp(at, tag, sizeof tag) != 0) {
         *hash = lh_seal_hash(key, key_size, value, size);
         return LH_SEAL_NONE;
     }
