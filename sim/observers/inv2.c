@@ -74,14 +74,16 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
     const struct actor *holder = o->servers[c->decided_holder];
 
     for (size_t i = 0; i < c->promise_count; i++) {
-        const struct promise *p = &c->promises[i];
+        struct promise *p = &c->promises[i];
         struct lh_ob_promised ends;
         if (p->server != holder->number || p->version != c->decided_granted)
             continue;
         lh_ob_model_promise(o, p, &ends);
         struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
-        if (!lh_instant_before(o->master->clock, until))
+        if (!lh_instant_before(o->master->clock, until)) {
+            p->waited = true;
             continue;
+        }
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master takes chunk %" PRIu64 " for free, which %s holds at version %" PRIu64
             " for another %" PRIu64 " us of the master's clock and has not given back (LEASE-2)",

@@ -101,7 +101,7 @@ struct promise {
     bool confirmed;                /* by its holder: the stream has carried its word (LEASE-8) */
     struct lh_instant holder_end;  /* on the holder's clock */
     struct lh_instant grantor_end; /* on the master's */
-    bool waited; /* a master has given the chunk away since, when it had waited for this */
+    bool waited; /* a master has freed the chunk or given it away since, and had waited for this */
 };
 
 /* What the master has heard against a primary that lives (INV-9). */

@@ -652,8 +652,8 @@ static void a_session_goes_on_when_its_promises_are_over(void **state)
     assert_string_equal(w->program_events, "program ended. ");
     assert_int_equal(w->leases.away, 0);
     lock(w, 6, &w->other, 51, LH_LEASE_EXCLUSIVE);
-    lh_leases_deinit(&w->leases);
-    free(w);
+    void *done = w;
+    (void)teardown(&done);
 }
 
 static void of_conflicting_showings_one_stands(void **state)
