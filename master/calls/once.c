@@ -19,15 +19,11 @@
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 
-static const ProtobufCFieldDescriptor *id_field(const ProtobufCMessage *request)
-{
-    return protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "call");
-}
-
 /* NULL: it has none. */
 static const Leasehold__CallId *id_of(const ProtobufCMessage *request)
 {
-    const ProtobufCFieldDescriptor *field = id_field(request);
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "call");
     const Leasehold__CallId *id = NULL;
 
     if (field != NULL)
@@ -35,15 +31,23 @@ static const Leasehold__CallId *id_of(const ProtobufCMessage *request)
     return id == NULL || id->client == 0 ? NULL : id;
 }
 
-/* Of what is asked, without the id. */
-static uint32_t checksum(enum lh_method method, const ProtobufCMessage *request)
+/* What each try says anew: the id, whose master is meant, and how long there is left to wait. */
+static const char *const of_a_try[] = {"call", "cluster", "wait_ms"};
+
+/* Of what is asked, without the first `count` of those. */
+static uint32_t checksum(enum lh_method method, const ProtobufCMessage *request, size_t count)
 {
     const char *name = lh_method_info(method)->path;
     ProtobufCMessage *bare = lh_alloc(request->descriptor->sizeof_message);
-    const void *none = NULL;
+    const uint64_t none = 0; /* also a message that is not there */
 
     memcpy(bare, request, request->descriptor->sizeof_message);
-    memcpy((char *)bare + id_field(request)->offset, &none, sizeof none);
+    for (size_t i = 0; i < count; i++) {
+        const ProtobufCFieldDescriptor *field =
+            protobuf_c_message_descriptor_get_field_by_name(request->descriptor, of_a_try[i]);
+        if (field != NULL)
+            memcpy((char *)bare + field->offset, &none, sizeof none);
+    }
     size_t size = protobuf_c_message_get_packed_size(bare);
     uint8_t *bytes = lh_alloc(size);
     protobuf_c_message_pack(bare, bytes);
@@ -51,6 +55,13 @@ static uint32_t checksum(enum lh_method method, const ProtobufCMessage *request)
     free(bytes);
     free(bare);
     return crc;
+}
+
+/* Earlier releases counted the time to wait, and their answers are kept over an upgrade. */
+static bool is_another(
+    uint32_t kept, uint32_t crc, enum lh_method method, const ProtobufCMessage *request)
+{
+    return kept != crc && kept != checksum(method, request, 2);
 }
 
 /* The path that the answer will name, as far as the request says it; NULL: it does not. */
@@ -131,12 +142,13 @@ bool lh_m_once_begin(
         lh_m_refuse(m, link, method, LH_ERR_INVALID_ARGUMENT, "calls are counted from 1");
         return true;
     }
-    uint32_t crc = checksum(method, request);
+    uint32_t crc = checksum(method, request, sizeof of_a_try / sizeof *of_a_try);
     const struct lh_m_call *call = lh_m_call_find(m, id->client, id->number);
     struct lh_m_pending *pending = lh_m_pending_find(m, id->client, id->number);
     if (LH_PLANTED("call-applied-twice"))
         call = NULL, pending = NULL;
-    if ((call != NULL && call->request != crc) || (pending != NULL && pending->request != crc)) {
+    if ((call != NULL && is_another(call->request, crc, method, request)) ||
+        (pending != NULL && pending->request != crc)) {
         lh_m_refuse(m, link, method, LH_ERR_INVALID_ARGUMENT,
             "this call's id is another call's: draw the client's number at random, and count its "
             "calls");

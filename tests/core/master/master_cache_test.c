@@ -443,8 +443,10 @@ static void a_repeat_of_a_change_that_waits_for_caches_is_answered_with_it(void 
     put_value("/a", "one");
     cache_value(&one, "/a");
     r.call = &id;
+    r.wait_ms = 5000;
     world_break_link(&w, begin_change(&r));
     id.repeated = true;
+    r.wait_ms = 3000; /* of that are left */
     uint64_t link = begin_change(&r);
     has_dropped(&one, "/a", told_to_drop(&one, "/a"));
     assert_int_equal(changed(link), 2);
