@@ -87,5 +87,12 @@ class RecipeTest(ClusterTest):
         """Whether that process holds the lock."""
         return self.holder(name)[0].split(" ")[0] == str(node.process.pid)
 
+    def await_waiting(self, name):
+        """Until somebody waits for the lock."""
+        def waiting():
+            names = [n for n in self.cluster.json("holders", name)["names"] if n["name"] == name]
+            return bool(names) and names[0]["waiting"] > 0
+        wait_for(f"somebody to wait for {name}", waiting)
+
     def await_holder(self, node, name):
         wait_for(f"{node.name} to hold {name}", lambda: self.holds(node, name))

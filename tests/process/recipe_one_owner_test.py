@@ -32,7 +32,7 @@ class OneOwnerTest(RecipeTest):
         self.await_acts(later)
         # It wakes up in the middle of its turn, and queues again.
         first.resume()
-        self.await_acts(later)
+        self.await_waiting(NAME)
 
         # An operator ends the turn: "second" hears of it, and releases.
         self.cluster.command("cancel", NAME, "--why=the test says so")
@@ -40,6 +40,7 @@ class OneOwnerTest(RecipeTest):
         self.await_lines("second.log", 1, lambda line: "the test says so" in line)
 
         # A dead owner's session ends by itself.
+        self.await_waiting(NAME)
         first.kill()
         self.await_holder(second, NAME)
         self.await_acts(self.holder(NAME)[1])

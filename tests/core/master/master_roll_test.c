@@ -283,27 +283,35 @@ static void the_old_lease_is_left_to_run_out(void **state)
     assert_string_equal(lease_of(next)->state, "HELD");
 }
 
-static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
+/* Its file has a second chunk, and a third one is preallocated; which. */
+static uint64_t given_a_spare(void)
 {
     const Leasehold__Grant *grant = NULL;
-    uint64_t spare = 0, other = 0;
+    uint64_t spare = 0, second_chunk = 0;
 
-    (void)state;
     register_servers(3);
     file_with_primary(ROLL);
     server_seal(&w, primary, chunk, 1, 777);
     open_tail(0, 1000);
-    assert_int_equal(create_replicas(&other, NULL), 3);
+    assert_int_equal(create_replicas(&second_chunk, NULL), 3);
     struct server *s = granted(&grant);
     confirm(s, grant);
     assert_int_equal(create_replicas(&spare, NULL), 3); /* ahead of its need */
+    return spare;
+}
+
+static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+    uint64_t spare = given_a_spare(), other = 0;
+
+    (void)state;
     kill_server(primary);
     open_tail(1, 5000);
     assert_int_equal(create_replicas(&other, NULL), 0); /* it is there already */
     fenced(second, 10);
     fenced(third, 10);
-    s = granted(&grant);
-    assert_non_null(s);
+    assert_non_null(granted(&grant));
     assert_int_equal(grant->chunk, spare);
     assert_int_equal(grant->n_members, 2);
     for (size_t i = 0; i < 2; i++)
@@ -312,18 +320,9 @@ static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
 
 static void who_was_left_out_of_the_spare_is_told_when_it_comes_back(void **state)
 {
-    const Leasehold__Grant *grant = NULL;
-    uint64_t spare = 0, other = 0;
+    uint64_t spare = given_a_spare();
 
     (void)state;
-    register_servers(3);
-    file_with_primary(ROLL);
-    server_seal(&w, primary, chunk, 1, 777);
-    open_tail(0, 1000);
-    assert_int_equal(create_replicas(&other, NULL), 3);
-    struct server *s = granted(&grant);
-    confirm(s, grant);
-    assert_int_equal(create_replicas(&spare, NULL), 3);
     kill_server(primary);
     open_tail(1, 5000); /* the spare goes on without it */
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
