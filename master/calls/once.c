@@ -57,11 +57,13 @@ static uint32_t checksum(enum lh_method method, const ProtobufCMessage *request,
     return crc;
 }
 
-/* Earlier releases counted the time to wait, and their answers are kept over an upgrade. */
+/* Earlier releases counted all but the id, also a cluster that a newer client has named, which they
+ * do not know. What they have kept is there after an upgrade. */
 static bool is_another(
     uint32_t kept, uint32_t crc, enum lh_method method, const ProtobufCMessage *request)
 {
-    return kept != crc && kept != checksum(method, request, 2);
+    return kept != crc && kept != checksum(method, request, 2) &&
+           kept != checksum(method, request, 1);
 }
 
 /* The path that the answer will name, as far as the request says it; NULL: it does not. */

@@ -204,7 +204,7 @@ struct lh_instant lh_r_heard_deadline(const struct lh_reigns *r)
 {
     if (r->phase == LH_REIGN_ACTING)
         return r->heard.look_at;
-    return r->phase == LH_REIGN_STANDBY && r->heard.servers != NULL &&
+    return r->phase == LH_REIGN_STANDBY && r->heard.servers != NULL && r->cleared &&
                    !lh_r_call_is_open(r, LH_R_RECORD)
                ? r->heard.say_at
                : LH_INSTANT_NEVER;
