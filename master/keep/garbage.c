@@ -58,10 +58,13 @@ static void ask_again(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_extra *e, uint64_t chunk)
 {
     const struct lh_m_tombstone *t = lh_m_tombstone_find(m, chunk);
+    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
     if (e != NULL)
         e->asked = false;
-    else if (t != NULL)
+    else if (c != NULL && lh_m_member(c, s) == NULL)
+        lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false); /* it was preallocated then */
+    else if (c == NULL && t != NULL)
         lh_m_keep_order(m, s, chunk, t->version);
     if (!lh_timer_is_set(&m->garbage.timer))
         lh_timer_set(

@@ -76,8 +76,12 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
     for (size_t i = 0; i < c->promise_count; i++) {
         struct promise *p = &c->promises[i];
         struct lh_ob_promised ends;
-        if (p->server != holder->number || p->version != c->decided_granted)
+        if (p->server != holder->number || p->version > c->decided_granted)
             continue;
+        if (p->version < c->decided_granted) { /* the newer one has taken its place */
+            p->waited = true;
+            continue;
+        }
         lh_ob_model_promise(o, p, &ends);
         struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
         if (!lh_instant_before(o->master->clock, until)) {
