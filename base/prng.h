@@ -17,6 +17,14 @@ static inline uint64_t lh_mix64(uint64_t z)
     return z ^ (z >> 31);
 }
 
+/* Of a text, begun with `z`. Not for what others choose. */
+static inline uint64_t lh_mix_text(uint64_t z, const char *text)
+{
+    for (; *text != 0; text++)
+        z = lh_mix64(z ^ (uint8_t)*text);
+    return z;
+}
+
 static inline uint64_t lh_prng_next(struct lh_prng *p)
 {
     p->state += 0x9e3779b97f4a7c15u;

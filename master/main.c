@@ -330,20 +330,15 @@ static int run(struct node *node)
     return code;
 }
 
-static uint64_t hash_of(uint64_t hash, const char *text)
-{
-    for (; *text != 0; text++)
-        hash = lh_mix64(hash ^ (uint8_t)*text);
-    return lh_mix64(hash);
-}
-
 /* LEASE-9: by where its metadata is, and who it is there. */
 static void remember(struct node *node, struct lh_master_options *o)
 {
     char name[32], why[256];
-    uint64_t hash = o->data_dir != NULL ? hash_of(1, o->data_dir)
-                                        : hash_of(hash_of(2, o->reigns.prefix), o->reigns.id);
+    uint64_t hash = o->data_dir != NULL
+                        ? lh_mix_text(1, o->data_dir)
+                        : lh_mix_text(lh_mix64(lh_mix_text(2, o->reigns.prefix)), o->reigns.id);
 
+    _Static_assert(LH_KEPT_PLACE <= LH_PROMISES_PLACE, "what is kept is told whole");
     snprintf(name, sizeof name, "promises-%016" PRIx64, hash);
     if (!lh_kept_open(&node->kept, name, lh_promises_size(PROMISES_SLOTS), why, sizeof why)) {
         lh_log(LH_INFO, COMPONENT,

@@ -347,6 +347,12 @@ static bool narrow(struct lh_cs_reading *rd)
     return true;
 }
 
+/* What is whole is read, and nothing is concluded from what is not. */
+static bool is_lenient(const struct lh_cs_reading *rd)
+{
+    return rd->search != NULL || lh_cs_replica_is_kept(rd->replica);
+}
+
 static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh_cs_piece *piece)
 {
     struct lh_cs_replica *r = rd->replica;
@@ -355,12 +361,13 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
     if (error == LH_ERR_WOULD_BLOCK && read_larger(rd, bytes))
         return;
     /* TIME-5: the disk may have taken long, or have refused a change meanwhile. */
-    bool unfit = rd->require_primary && !answers_as_primary(r);
-    if (rd->search != NULL || lh_cs_replica_is_kept(r)) {
-        /* What is whole is read, and nothing is concluded. */
-        bool some = piece->batches.size > 0 && !unfit;
-        finish(rd, some ? LH_OK : unfit ? LH_ERR_NOT_PRIMARY : LH_ERR_CORRUPT, NULL,
-            some ? piece : NULL);
+    if ((is_lenient(rd) || error == LH_OK) && rd->require_primary && !answers_as_primary(r)) {
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
+        return;
+    }
+    if (is_lenient(rd)) {
+        bool some = piece->batches.size > 0;
+        finish(rd, some ? LH_OK : LH_ERR_CORRUPT, NULL, some ? piece : NULL);
         return;
     }
     if (error != LH_OK && (piece->batches.size > 0 || rd->offset == 0)) {
@@ -372,8 +379,6 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
         /* Either the reader is wrong or this log: a reader alone condemns no replica. */
         lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
         finish(rd, LH_ERR_MALFORMED, "no sound batch begins at this offset", NULL);
-    } else if (unfit) {
-        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
     } else {
         finish(rd, LH_OK, NULL, piece);
     }
@@ -397,7 +402,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
     }
-    bool lenient = rd->search != NULL || lh_cs_replica_is_kept(r);
+    bool lenient = is_lenient(rd);
     rd->some_read = rd->some_read || error == LH_OK;
     if (error != LH_OK && lenient && narrow(rd))
         return;

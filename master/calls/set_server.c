@@ -17,12 +17,10 @@ static void drop_preallocs(struct lh_master *m, const struct lh_m_server *s)
     struct lh_m_prealloc *prealloc;
 
     LH_IDMAP_FOREACH(prealloc, &m->preallocs)
-        for (uint32_t i = 0; i < prealloc->member_count; i++)
-            if (lh_m_server_of(m, &prealloc->members[i]) == s) {
-                LH_MARK("drain-drops-preallocated");
-                lh_m_prealloc_drop(m, prealloc->file);
-                break;
-            }
+        if (lh_m_prealloc_member(prealloc, s) != NULL) {
+            LH_MARK("drain-drops-preallocated");
+            lh_m_prealloc_drop(m, prealloc->file);
+        }
 }
 
 static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__ServerAdmin admin)

@@ -238,14 +238,11 @@ bool lh_m_prealloc_created(
         without(m, prealloc, s);
         return true;
     }
-    bool wanted = false;
-    for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
-            prealloc->members[i].created = true;
-            prealloc->members[i].seen = lh_m_session_of(s);
-            wanted = true;
-        }
-    if (!wanted) {
+    struct lh_m_member *member = lh_m_prealloc_member(prealloc, s);
+    if (member != NULL) {
+        member->created = true;
+        member->seen = lh_m_session_of(s);
+    } else {
         LH_MARK("preallocated-created-by-former-member");
         lh_m_send_remove(m, s, prealloc->id, 0); /* the first one came before there was anything */
     }

@@ -135,9 +135,6 @@ void lh_m_reports_keep(
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s);
 void lh_m_on_possible_loss(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);
-/* A registration tells of a replica, which may be a preallocated chunk's. */
-void lh_m_prealloc_reported(
-    struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r);
 
 /* ---- extras.c */
 

@@ -34,28 +34,28 @@ void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
     s->report.count = s->report.next = s->report.unknown = 0;
 }
 
-void lh_m_prealloc_reported(
+/* It may be a preallocated chunk's. */
+static void look_at_prealloc(
     struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
     struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, r->chunk);
 
     if (prealloc == NULL || !prealloc->asked)
         return;
-    for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
-            if (!r->lost)
-                prealloc->members[i].seen = lh_m_session_of(s);
-            return;
-        }
-    /* It was left out while it was away, and has not heard of that. */
-    LH_MARK("report-of-left-preallocated");
-    lh_m_send_remove(m, s, prealloc->id, 0);
+    struct lh_m_member *member = lh_m_prealloc_member(prealloc, s);
+    if (member == NULL) {
+        /* It was left out while it was away, and has not heard of that. */
+        LH_MARK("report-of-left-preallocated");
+        lh_m_send_remove(m, s, prealloc->id, 0);
+    } else if (!r->lost) {
+        member->seen = lh_m_session_of(s);
+    }
 }
 
 /* A reported replica of a chunk that there is not. */
 static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
-    lh_m_prealloc_reported(m, s, r);
+    look_at_prealloc(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
         /* Left alone until the operator has looked (KEEP-4). */
         s->report.unknown++;

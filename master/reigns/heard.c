@@ -113,9 +113,9 @@ uint32_t lh_r_unheard(const struct lh_reigns *r)
 }
 
 /* So many chunkservers does the record name that are not reached here; 0: not more than are. */
-static uint64_t hears_more(const struct lh_reigns *r, const struct lh_r_record *record)
+static uint64_t hears_more(
+    const struct lh_reigns *r, const struct lh_r_record *record, uint64_t reached)
 {
-    uint64_t reached = lh_master_reached(r->master, r->now);
     uint64_t missed = lh_master_missed(r->master, r->now, record->heard, record->heard_count);
 
     return missed > reached || LH_PLANTED("resigned-to-whoever-hears-one") ? missed : 0;
@@ -125,13 +125,14 @@ static uint64_t hears_more(const struct lh_reigns *r, const struct lh_r_record *
 static const struct lh_r_record *best(const struct lh_reigns *r, uint64_t *missed)
 {
     const struct lh_r_record *found = NULL;
+    uint64_t reached = lh_master_reached(r->master, r->now);
 
     *missed = 0;
     for (size_t i = 0; i < r->records_known; i++) {
         const struct lh_r_record *record = &r->records[i];
         if (record->heard_count == 0 || strcmp(record->id, r->config.id) == 0)
             continue;
-        uint64_t more = hears_more(r, record);
+        uint64_t more = hears_more(r, record, reached);
         if (more <= *missed)
             continue;
         *missed = more;
@@ -170,7 +171,7 @@ void lh_r_heard_look(struct lh_reigns *r)
     const struct lh_r_record *record = best(r, &missed);
     bool same = record != NULL && h->more != NULL && strcmp(record->id, h->more) == 0;
     if (!same) {
-        free(h->more);
+        forget_more(h);
         h->more = record == NULL ? NULL : lh_strdup(record->id);
         h->since = r->now;
     }

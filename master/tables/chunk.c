@@ -123,12 +123,24 @@ void lh_m_member_remove(struct lh_m_chunk *c, const struct lh_m_member *member)
     members_resize(c, c->member_count - 1u);
 }
 
+static struct lh_m_member *find_member(
+    struct lh_m_member *members, uint32_t count, const struct lh_m_server *s)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i].server == s->number)
+            return &members[i];
+    return NULL;
+}
+
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
-    for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server == s->number)
-            return &c->members[i];
-    return NULL;
+    return find_member(c->members, c->member_count, s);
+}
+
+struct lh_m_member *lh_m_prealloc_member(
+    const struct lh_m_prealloc *prealloc, const struct lh_m_server *s)
+{
+    return find_member(prealloc->members, prealloc->member_count, s);
 }
 
 uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "master/tables/motion.h"
+#include "master/tables/preallocated.h"
 #include "master/tables/server.h"
 #include "master/tables/waiter.h"
 
@@ -61,6 +62,8 @@ void lh_m_members_set(struct lh_m_chunk *c, const struct lh_m_member *members, u
 struct lh_m_member *lh_m_member_add(struct lh_m_chunk *c, struct lh_m_member member);
 void lh_m_member_remove(struct lh_m_chunk *c, const struct lh_m_member *member);
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s);
+struct lh_m_member *lh_m_prealloc_member(
+    const struct lh_m_prealloc *prealloc, const struct lh_m_server *s);
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_prealloc_known(const struct lh_master *m, uint64_t chunk);
 /* The members that the next chunk is placed without; how many. */

@@ -6,11 +6,7 @@
 /* By what names it in every start. */
 static uint64_t hash_of_server(const struct lh_m_server *s)
 {
-    uint64_t hash = 0;
-
-    for (const char *c = s->id; *c != 0; c++)
-        hash = lh_mix64(hash ^ (uint8_t)*c);
-    return hash;
+    return lh_mix_text(0, s->id);
 }
 
 static uint64_t hash_of_program(const struct lh_m_program *p)

@@ -62,8 +62,7 @@ static void look_at(struct lh_sim_observers *o, const LeaseholdStored__Chunk *s)
         if (!is_this_seal(&h, s)) {
             if (h.sealed || !is_all_of_it(o, lh_ob_server_named(o, s->members[i]->server_id), s))
                 other = s->members[i]->server_id;
-        }
-        else if (h.version >= s->version)
+        } else if (h.version >= s->version)
             return; /* it is recorded already: nothing new is decided */
         else
             taken_on = true;

@@ -349,6 +349,17 @@ static void d_has_an_extra(uint64_t chunk, uint64_t version)
     come_with(d, &report, 1);
 }
 
+/* d has been told to remove it, and has not answered; of which chunk. */
+static uint64_t given_a_removal_under_way(void)
+{
+    three_up();
+    uint64_t chunk = sealed_file("/f");
+    d_has_an_extra(chunk, 1);
+    heartbeats(A_LOOK_MS);
+    assert_non_null(told_to_remove(d));
+    return chunk;
+}
+
 static void a_replica_goes_when_the_chunk_is_well_without_it(void **state)
 {
     (void)state;
@@ -493,11 +504,7 @@ static void what_a_session_told_is_forgotten_with_it(void **state)
 static void a_refused_removal_is_not_repeated(void **state)
 {
     (void)state;
-    three_up();
-    uint64_t chunk = sealed_file("/f");
-    d_has_an_extra(chunk, 1);
-    heartbeats(A_LOOK_MS);
-    assert_non_null(told_to_remove(d));
+    uint64_t chunk = given_a_removal_under_way();
     server_removed(&w, d, chunk, LH_ERR_STALE_VERSION);
     heartbeats(2 * A_LOOK_MS);
     assert_null(told_to_remove(d));
@@ -511,11 +518,7 @@ static void a_refused_removal_is_not_repeated(void **state)
 static void a_removal_that_failed_is_asked_for_again(void **state)
 {
     (void)state;
-    three_up();
-    uint64_t chunk = sealed_file("/f");
-    d_has_an_extra(chunk, 1);
-    heartbeats(A_LOOK_MS);
-    assert_non_null(told_to_remove(d));
+    uint64_t chunk = given_a_removal_under_way();
     server_removed(&w, d, chunk, LH_ERR_IO);
     assert_null(told_to_remove(d));
     heartbeats(2 * A_LOOK_MS);
@@ -546,11 +549,7 @@ static void a_removal_that_failed_is_asked_for_again_when_the_chunk_is_gone(void
 static void nothing_is_copied_to_where_a_replica_still_goes(void **state)
 {
     (void)state;
-    three_up();
-    uint64_t chunk = sealed_file("/f");
-    d_has_an_extra(chunk, 1);
-    heartbeats(A_LOOK_MS);
-    assert_non_null(told_to_remove(d));
+    uint64_t chunk = given_a_removal_under_way();
     down(c);
     heartbeats(w.config.grace.ns / 1000000 + 5 * A_LOOK_MS);
     assert_null(world_next(&w, d->link, LEASEHOLD__SESSION_REPLY__BODY_COPY));
