@@ -2,6 +2,10 @@
 #include "tests/core/master/master_story.h"
 
 #include "base/alloc.h"
+#include "base/cluster.h"
+#include "base/crc32c.h"
+#include "base/seal.h"
+#include "proto/codec.h"
 #include "proto/stored.pb-c.h"
 
 #define CLIENT UINT64_C(0x1122334455667788)
@@ -295,6 +299,48 @@ static void an_id_that_is_another_calls_is_refused(void **state)
     assert_true(exists("/g") && !exists("/other") && !exists("/h"));
 }
 
+/* The only answer that is kept, as earlier releases kept it: all of the request counted, without
+ * its id. */
+static void as_an_earlier_release_kept_it(enum lh_method method, const ProtobufCMessage *bare)
+{
+    struct pair *pair = w.store;
+    const char *name = lh_method_info(method)->path;
+    size_t size = protobuf_c_message_get_packed_size(bare);
+    uint8_t *bytes = lh_alloc(size);
+
+    while (pair->key[0] != 'c')
+        pair++;
+    protobuf_c_message_pack(bare, bytes);
+    size_t value = pair->value_size - LH_SEAL_BYTES;
+    LeaseholdStored__Call *kept = leasehold_stored__call__unpack(NULL, value, pair->value);
+    kept->request = lh_crc32c(lh_crc32c(0, name, strlen(name)), bytes, size);
+    assert_int_equal(leasehold_stored__call__get_packed_size(kept), value);
+    leasehold_stored__call__pack(kept, pair->value);
+    leasehold_stored__call__free_unpacked(kept, NULL);
+    free(bytes);
+    world_as_written(&w);
+    crash();
+}
+
+static void what_an_earlier_release_kept_is_answered(void **state)
+{
+    Leasehold__RenameRequest r = LEASEHOLD__RENAME_REQUEST__INIT;
+
+    (void)state;
+    assert_int_equal(create("/f", NULL)->error, OK);
+    r.from = (char *)(uintptr_t) "/f";
+    r.to = (char *)(uintptr_t) "/g";
+    r.call = call(1, false);
+    const Leasehold__RenameReply *reply = world_reply(&w, world_call(&w, LH_METHOD_RENAME, &r));
+    assert_int_equal(reply->error, OK);
+    r.cluster = lh_cluster_hash(lh_master_cluster(w.m)); /* which that release does not know */
+    r.call = NULL;
+    as_an_earlier_release_kept_it(LH_METHOD_RENAME, &r.base);
+    r.call = call(1, true);
+    reply = world_reply(&w, world_call(&w, LH_METHOD_RENAME, &r));
+    assert_int_equal(reply->error, OK);
+}
+
 static void a_client_of_number_0_has_no_ids(void **state)
 {
     (void)state;
@@ -518,6 +564,7 @@ int main(void)
         STORY(a_first_message_that_is_refused_leaves_nothing),
         STORY(a_refused_repeat_stays_refused),
         STORY(an_id_that_is_another_calls_is_refused),
+        STORY(what_an_earlier_release_kept_is_answered),
         STORY(a_client_of_number_0_has_no_ids),
         STORY(answers_are_kept_for_their_time_and_then_go),
         STORY(a_restart_keeps_answers_for_their_whole_time_again),
