@@ -77,7 +77,7 @@
     X(reserve_grown_bytes, 1, 4u << 20, "... as much ahead as it holds; from this length on ...")  \
     X(reserve_most_bytes, 1, 64u << 20, "... this much")                                           \
     X(reserve_idle_ms, 1, 10000, "and gives that back when nothing was written to it for so long") \
-    X(register_replicas, 1, 4096, "replicas in one piece of a registration")                       \
+    X(register_replicas, 1, 512, "leases and replicas in one piece of a registration")             \
     X(register_timeout_ms, 1, 2000,                                                                \
         "a registration without an answer; then it is tried again, or another master is")          \
     X(unreachable_again_ms, 1, 30000, "an unreachable master is logged again so often")

@@ -163,8 +163,8 @@ static void on_message(struct lh_master *m, struct lh_input *in)
         lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
     else if (!is_for_us(m, in->message)) {
         LH_MARK("call-from-another-cluster");
-        snprintf(text, sizeof text, "it is of cluster %.64s, and not of the caller's",
-            m->cluster_id);
+        snprintf(
+            text, sizeof text, "it is of cluster %.64s, and not of the caller's", m->cluster_id);
         lh_fx_close(m->fx, in->link, LH_ERR_NOT_ACTIVE, text);
     } else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
@@ -335,13 +335,8 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
         return m->now;
     if (m->reigns.heard[0].number != 0 || m->reigns.heard[1].number != 0 || m->reigns.above != 0)
         return m->now;
-    if (m->reporting > 0) {
-        /* Only of servers that were answered: the others' turn comes with a commit. */
-        struct lh_m_server *s;
-        TAILQ_FOREACH(s, &m->all_servers, all_link)
-            if (s->session.announced && s->report.next < s->report.count)
-                return m->now;
-    }
+    if (lh_m_reports_wait(m))
+        return m->now;
     return at;
 }
 

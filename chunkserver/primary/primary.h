@@ -106,6 +106,8 @@ void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp);
 void lh_cs_showing_end_run_out(struct lh_cs_primaries *room);
 /* The lease that this server may act on with this replica; false: there is none. */
 bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion *lease);
+/* The chunks of all that are to be shown: an array for the caller to free. */
+uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *room, size_t *count);
 /* For a heartbeat: the sum of the leases that were reported to the master (LEASE-8), and the leases
  * that want an extension (LEASE-4), which are freed with lh_cs_showing_active_free(). */
 void lh_cs_showing_sum(struct lh_cs_primaries *room, Leasehold__LeaseSum *sum);

@@ -39,6 +39,18 @@ bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion 
     return true;
 }
 
+uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *room, size_t *count)
+{
+    const struct lh_cs_primary *p;
+    size_t i = 0;
+
+    DL_COUNT(room->all, p, *count);
+    uint64_t *chunks = lh_alloc_array(*count + 1, sizeof *chunks);
+    DL_FOREACH(room->all, p)
+        chunks[i++] = p->replica->chunk;
+    return chunks;
+}
+
 void lh_cs_showing_sum(struct lh_cs_primaries *room, Leasehold__LeaseSum *sum)
 {
     struct lh_lease_sum leases = {0};

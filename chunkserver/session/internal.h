@@ -12,10 +12,13 @@ struct lh_cs_session {
 
     char *cluster_id; /* as it is stored */
     bool started;
-    struct {                  /* registration.c: the one under way, or the last one (SES-1a) */
-        uint64_t number;      /* 0: there was none */
-        uint64_t pieces;      /* sent */
-        uint64_t next;        /* replicas from this number on were not shown yet */
+    struct {              /* registration.c: the one under way, or the last one (SES-1a) */
+        uint64_t number;  /* 0: there was none */
+        uint64_t pieces;  /* sent */
+        bool more;        /* and others are to follow */
+        uint64_t next;    /* replicas from this number on were not shown yet */
+        uint64_t *leases; /* chunks of the leases that there were when it began */
+        size_t lease_count, lease_next;
         uint64_t first, last; /* stamps of its pieces */
         uint64_t challenge;   /* that it shows (SES-1b); 0: none */
     } registration;

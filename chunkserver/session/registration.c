@@ -1,10 +1,9 @@
 /* Registering in pieces (SES-1a): a piece goes out when the one before is written, so no step is
- * long, and nothing is kept of what all pieces say. Replicas are shown in the order of their
- * numbers, and a lease with its replica.
+ * long, and nothing is kept of what all pieces say but which leases there are. These come first; the
+ * session begins with the last of them. Replicas follow in the order of their numbers.
  *
- * Meanwhile no lease begins here, for there is no session, and no replica goes. What is lost or
- * created behind the number that was reached is not shown: it is reported when the session begins
- * (log/reports.c). */
+ * Before the session no lease begins here. What is lost or created before it behind the number that
+ * was reached is reported when it begins, later at once (log/reports.c). */
 #include "chunkserver/session/internal.h"
 
 #include "base/alloc.h"
@@ -51,6 +50,7 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->reign_name_seen = cs->master.reign_name;
     m->challenge = s->registration.challenge;
     m->read_only = s->disk.failing && lh_cs_disk_is_read_only(s);
+    m->replica_count = s->logs->replicas.count;
 }
 
 /* SES-1b: the process before may have used any number of this incarnation. */
@@ -61,41 +61,61 @@ static uint64_t number_of(const struct lh_cs_session *s)
     return numbered ? s->registration.number : 0;
 }
 
+/* The leases that are left, as far as there is room. */
+static void fill_leases(
+    struct lh_cs_session *s, Leasehold__Register *piece, Leasehold__ChunkVersion *held, size_t most)
+{
+    while (s->registration.lease_next < s->registration.lease_count && piece->n_held < most) {
+        uint64_t chunk = s->registration.leases[s->registration.lease_next++];
+        const struct lh_cs_replica *r = lh_idmap_find(&s->logs->replicas, chunk);
+        piece->held[piece->n_held] = &held[piece->n_held];
+        piece->n_held += r != NULL && lh_cs_showing_lease(r, piece->held[piece->n_held]);
+    }
+    piece->leases_shown = s->registration.lease_next == s->registration.lease_count;
+}
+
+/* Likewise the replicas. */
+static void fill_replicas(struct lh_cs_session *s, Leasehold__Register *piece,
+    Leasehold__ReplicaReport *reports, size_t most)
+{
+    struct lh_cs_replica *r = lh_idmap_from(&s->logs->replicas, s->registration.next);
+
+    for (; r != NULL && piece->n_replicas < most;
+         r = lh_idmap_from(&s->logs->replicas, s->registration.next)) {
+        s->registration.next = r->chunk + 1;
+        if (!is_shown(r))
+            continue;
+        piece->replicas[piece->n_replicas] = &reports[piece->n_replicas];
+        fill_report(piece->replicas[piece->n_replicas++], r);
+    }
+    piece->more = r != NULL || !piece->leases_shown;
+}
+
 static void send_piece(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
-    uint64_t most = cs->config.bounds.register_replicas;
-    struct lh_cs_replica *r = lh_idmap_from(&s->logs->replicas, s->registration.next);
+    size_t most = cs->config.bounds.register_replicas;
+    size_t room = most < s->logs->replicas.count ? most : s->logs->replicas.count;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Register piece = LEASEHOLD__REGISTER__INIT;
     Leasehold__ReplicaReport *reports;
     Leasehold__ChunkVersion *held;
 
-    if (most > s->logs->replicas.count)
-        most = s->logs->replicas.count;
-    reports = lh_alloc_array(most, sizeof *reports);
-    held = lh_alloc_array(most, sizeof *held);
-    piece.replicas = lh_alloc_array(most, sizeof *piece.replicas);
-    piece.held = lh_alloc_array(most, sizeof *piece.held);
+    reports = lh_alloc_array(room, sizeof *reports);
+    held = lh_alloc_array(room, sizeof *held);
+    piece.replicas = lh_alloc_array(room, sizeof *piece.replicas);
+    piece.held = lh_alloc_array(room, sizeof *piece.held);
     lh_cs_showing_end_run_out(s->primaries);
-    for (; r != NULL && piece.n_replicas < most;
-         r = lh_idmap_from(&s->logs->replicas, s->registration.next)) {
-        s->registration.next = r->chunk + 1;
-        if (!is_shown(r))
-            continue;
-        piece.replicas[piece.n_replicas] = &reports[piece.n_replicas];
-        fill_report(piece.replicas[piece.n_replicas++], r);
-        piece.held[piece.n_held] = &held[piece.n_held];
-        piece.n_held += lh_cs_showing_lease(r, piece.held[piece.n_held]);
-    }
+    fill_leases(s, &piece, held, room);
+    fill_replicas(s, &piece, reports, most - piece.n_held);
     if (s->registration.pieces == 0)
         fill_head(s, &piece);
     piece.registration = number_of(s);
     piece.piece = s->registration.pieces++;
-    piece.more = r != NULL;
     piece.stamp = s->registration.last = cs->now.ns;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &piece;
+    s->registration.more = piece.more;
     if (piece.more)
         lh_fx_send_told(cs->fx, cs->master.link, &m.base, NULL);
     else
@@ -114,16 +134,19 @@ void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge)
     s->cs->counts.registrations++;
     s->registration.pieces = 0;
     s->registration.first = s->cs->now.ns;
-    bool broke_off =
-        s->registration.next > 0 && lh_idmap_from(&s->logs->replicas, s->registration.next) != NULL;
-    if (!(broke_off && LH_PLANTED("registration-resumed-elsewhere")))
-        s->registration.next = 0;
+    bool broke_off = s->registration.more;
+    if (!(broke_off && LH_PLANTED("registration-resumed-elsewhere"))) {
+        free(s->registration.leases);
+        s->registration.leases = lh_cs_showing_chunks(s->primaries, &s->registration.lease_count);
+        s->registration.lease_next = s->registration.next = 0;
+    }
     send_piece(s);
 }
 
 void lh_cs_registration_go_on(struct lh_cs_session *s)
 {
-    send_piece(s);
+    if (s->registration.more)
+        send_piece(s);
 }
 
 bool lh_cs_registration_answers(const struct lh_cs_session *s, uint64_t stamp)

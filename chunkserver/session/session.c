@@ -50,13 +50,11 @@ static void session_set_timer(struct lh_cs_session *s)
     lh_timer_set(&cs->timers, &s->timer, at);
 }
 
-/* A piece of the registration is on its way: the next one. */
+/* A piece of the registration is on its way: the next one, also in the session (SES-1a). */
 static void sent(struct lh_cs_link *l)
 {
     struct lh_cs_session *s = l->owner;
 
-    if (s->cs->master.state != LH_CS_SESSION_REGISTERING)
-        return;
     lh_cs_registration_go_on(s);
     session_set_timer(s);
 }
@@ -459,6 +457,7 @@ struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_l
 void lh_cs_session_destroy(struct lh_cs_session *s)
 {
     lh_timer_unset(&s->cs->timers, &s->timer);
+    free(s->registration.leases);
     free(s->cluster_id);
     lh_cs_active_deinit(s);
     free(s);

@@ -13,12 +13,6 @@ static bool within_grace(const struct lh_master *m, struct lh_instant since)
     return lh_instant_before(m->now, lh_instant_add(since, m->config.grace));
 }
 
-/* Has all that the server's registration reported been looked at? */
-static bool heard_out(const struct lh_m_server *s)
-{
-    return s->session.announced && s->report.next == s->report.count;
-}
-
 enum lh_m_health lh_m_member_health(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
 {
@@ -31,7 +25,7 @@ enum lh_m_health lh_m_member_health(
         return LH_M_LOST;
     if (s->session.lessee.session == 0)
         return within_grace(m, s->session.away_since) ? LH_M_AWAY : LH_M_GONE;
-    if (!lh_m_live(m, s) || !heard_out(s))
+    if (!lh_m_live(m, s) || !lh_m_heard_out(s))
         return LH_M_AWAY;
     if (member->seen != lh_m_session_of(s))
         return LH_M_MISSING;
@@ -71,7 +65,7 @@ static bool is_read_only(const struct lh_master *m, const struct lh_m_member *me
     const struct lh_m_server *s = lh_m_server_of(m, member);
 
     return s->room.read_only && !member->joining && !member->lost && !member->stale &&
-           s->session.lessee.session != 0 && lh_m_live(m, s) && heard_out(s) &&
+           s->session.lessee.session != 0 && lh_m_live(m, s) && lh_m_heard_out(s) &&
            member->seen == lh_m_session_of(s);
 }
 

@@ -128,11 +128,16 @@ const char *lh_m_unheard(const struct lh_m_server *s);
 
 void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
 void lh_m_look_at_reports(struct lh_master *m);
-/* What a registration tells of replicas: kept, and looked at in steps once it is answered. Takes
- * `items`. */
-void lh_m_reports_keep(
-    struct lh_master *m, struct lh_m_server *s, struct lh_m_report *items, size_t count);
+/* Are there some that can be looked at now? */
+bool lh_m_reports_wait(const struct lh_master *m);
+/* What a registration tells of replicas, a piece of it: kept, and looked at in steps once the
+ * registration is answered. `more`: other pieces follow. Until all have come and were looked at,
+ * its replicas count as away. */
+void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *items,
+    size_t count, bool more);
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s);
+/* Has all that the registration of its session tells been looked at? */
+bool lh_m_heard_out(const struct lh_m_server *s);
 void lh_m_on_possible_loss(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);
 

@@ -7,31 +7,51 @@
 
 #include <inttypes.h>
 
-void lh_m_reports_keep(
-    struct lh_master *m, struct lh_m_server *s, struct lh_m_report *items, size_t count)
+static bool pending(const struct lh_m_server *s)
 {
-    if (count == 0) {
-        free(items);
-        return;
-    }
-    s->report.items = items;
-    s->report.count = count;
+    return s->report.next < s->report.count;
+}
+
+bool lh_m_heard_out(const struct lh_m_server *s)
+{
+    return s->session.announced && !pending(s) && !s->report.more;
+}
+
+void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *items,
+    size_t count, bool more)
+{
+    m->reporting += !pending(s) && count > 0;
+    LH_GROW(s->report.items, s->report.capacity, s->report.count + count);
     for (size_t i = 0; i < count; i++) {
         struct lh_m_chunk *c = items[i].lost ? lh_m_chunk_find(m, items[i].chunk) : NULL;
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
         if (member != NULL)
             lh_m_lose(m, c, member, items[i].kept); /* only a copy makes it good again (FAIL-4) */
+        s->report.items[s->report.count++] = items[i];
     }
-    m->reporting++;
+    s->report.more = more && !LH_PLANTED("heard-out-with-its-leases");
+    if (count == 0 && lh_m_heard_out(s))
+        lh_m_server_changed(m, s);
+}
+
+static void empty(struct lh_m_server *s)
+{
+    free(s->report.items);
+    s->report.items = NULL;
+    s->report.count = s->report.capacity = s->report.next = 0;
 }
 
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
 {
-    if (s->report.next < s->report.count)
-        m->reporting--;
-    free(s->report.items);
-    s->report.items = NULL;
-    s->report.count = s->report.next = s->report.unknown = 0;
+    m->reporting -= pending(s);
+    if (s->report.more && LH_PLANTED("pieces-outlive-their-stream")) {
+        s->report.next = 0;
+        m->reporting += pending(s);
+        return;
+    }
+    empty(s);
+    s->report.unknown = 0;
+    s->report.more = false;
 }
 
 /* It may be a preallocated chunk's. */
@@ -100,6 +120,23 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
             m->fx, LH_WARN, "chunkserver %s has lost its replica of chunk %" PRIu64, s->id, c->id);
 }
 
+/* All that has come was looked at. */
+static void looked_at(struct lh_master *m, struct lh_m_server *s)
+{
+    m->reporting--;
+    if (s->report.more && LH_PLANTED("pieces-outlive-their-stream"))
+        return;
+    empty(s);
+    if (s->report.more)
+        return;
+    if (s->report.unknown > 0)
+        lh_fx_log(m->fx, LH_WARN,
+            "chunkserver %s has %zu replicas that this master knows nothing of; they are left "
+            "alone",
+            s->id, s->report.unknown);
+    lh_m_server_changed(m, s);
+}
+
 void lh_m_look_at_reports(struct lh_master *m)
 {
     struct lh_m_server *s;
@@ -108,25 +145,27 @@ void lh_m_look_at_reports(struct lh_master *m)
     if (m->reporting == 0)
         return;
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
-        if (s->report.next == s->report.count || !s->session.announced)
+        if (!pending(s) || !s->session.announced)
             continue;
-        while (left > 0 && s->report.next < s->report.count) {
+        while (left > 0 && pending(s)) {
             look_at(m, s, &s->report.items[s->report.next++]);
             left--;
         }
-        if (s->report.next == s->report.count) {
-            if (s->report.unknown > 0)
-                lh_fx_log(m->fx, LH_WARN,
-                    "chunkserver %s has %zu replicas that this master knows nothing of; they are "
-                    "left alone",
-                    s->id, s->report.unknown);
-            free(s->report.items);
-            s->report.items = NULL;
-            s->report.count = s->report.next = 0;
-            m->reporting--;
-            lh_m_server_changed(m, s);
-        }
+        if (!pending(s))
+            looked_at(m, s);
     }
+}
+
+bool lh_m_reports_wait(const struct lh_master *m)
+{
+    const struct lh_m_server *s;
+
+    if (m->reporting == 0)
+        return false;
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        if (s->session.announced && pending(s))
+            return true; /* of the others the turn comes with a commit */
+    return false;
 }
 
 void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report)

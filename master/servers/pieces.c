@@ -1,7 +1,9 @@
-/* The pieces of a registration. Nothing follows from them before the last one has come (SES-1a):
- * they are kept with the stream, and go with it. */
+/* The pieces of a registration (SES-1a). Nothing follows from them before all leases have been
+ * shown: they are kept with the stream, and go with it. The replicas that follow are the session's.
+ */
 #include "master/servers/pieces.h"
 
+#include "master/inventory/inventory.h"
 #include "master/sessions/sessions.h"
 
 #include <inttypes.h>
@@ -34,7 +36,9 @@ static struct lh_m_registration *begin(const Leasehold__Register *piece)
 static void add(struct lh_m_registration *r, const Leasehold__Register *piece)
 {
     r->head->stamp = piece->stamp;
+    r->more = piece->more && !LH_PLANTED("first-piece-registers");
     r->pieces++;
+    r->total += piece->n_replicas;
     LH_GROW(r->replicas, r->replica_capacity, r->replica_count + piece->n_replicas);
     for (size_t i = 0; i < piece->n_replicas; i++) {
         const Leasehold__ReplicaReport *report = piece->replicas[i];
@@ -53,27 +57,35 @@ static void add(struct lh_m_registration *r, const Leasehold__Register *piece)
             (struct lh_m_shown){piece->held[i]->chunk, piece->held[i]->version};
 }
 
-/* For "pieces-outlive-their-stream": what the server has shown on a stream that broke. */
-static void take_over(
-    const struct lh_master *m, const struct lh_m_link *l, struct lh_m_registration *r)
-{
-    const struct lh_m_link *other, *next;
-
-    HASH_ITER(hh, m->links, other, next) {
-        const struct lh_m_registration *old = other->pieces;
-        if (other == l || old == NULL || strcmp(old->head->server_id, r->head->server_id) != 0)
-            continue;
-        LH_GROW(r->replicas, r->replica_capacity, r->replica_count + old->replica_count);
-        memcpy(&r->replicas[r->replica_count], old->replicas,
-            old->replica_count * sizeof *old->replicas);
-        r->replica_count += old->replica_count;
-    }
-}
-
 /* Does it follow what has come on this stream? */
 static bool follows(const struct lh_m_registration *r, const Leasehold__Register *piece)
 {
     return r != NULL && piece->registration == r->head->registration && piece->piece == r->pieces;
+}
+
+/* What has come so far was taken. */
+static void handed_on(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
+{
+    free(r->replicas);
+    free(r->held);
+    r->replicas = NULL;
+    r->held = NULL;
+    r->replica_count = r->replica_capacity = r->held_count = r->held_capacity = 0;
+    if (!r->more)
+        lh_m_stream_forget_pieces(m, l);
+}
+
+/* A piece that has only replicas, behind what the registration was decided by. Those of one that
+ * was refused are on their way while its server reads that (SES-1b). */
+static void go_on(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
+{
+    struct lh_m_session *session = l->session;
+
+    if (r->counts && session->link == l->id && l->registered == session->lessee.session) {
+        LH_MARK("replicas-follow-in-session");
+        lh_m_reports_add(m, lh_m_session_server(session), r->replicas, r->replica_count, r->more);
+    }
+    handed_on(m, l, r);
 }
 
 void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *piece)
@@ -83,29 +95,30 @@ void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold_
     if (piece->piece == 0) {
         lh_m_stream_forget_pieces(m, l);
         l->pieces = begin(piece);
-        if (LH_PLANTED("pieces-outlive-their-stream"))
-            take_over(m, l, l->pieces);
     } else if (!follows(l->pieces, piece)) {
-        if (LH_PLANTED("first-piece-registers"))
-            return;
         lh_fx_close(m->fx, l->id, LH_ERR_MALFORMED, "a piece of a registration is missing");
         lh_m_stream_forget(m, l);
         return;
     }
     struct lh_m_registration *r = l->pieces;
     add(r, piece);
-    if (r->replica_count > m->config.replicas_max || r->held_count > m->config.replicas_max) {
+    if (r->head->replica_count > m->config.replicas_max || r->total > m->config.replicas_max ||
+        r->held_count > m->config.replicas_max) {
         snprintf(text, sizeof text,
             "chunkserver %.64s: it has more than %" PRIu32 " replicas, the limit of one server",
             r->head->server_id, m->config.replicas_max);
-        lh_m_registration_refuse(m, l, piece, LH_ERR_NO_MEMORY, text);
+        lh_m_registration_refuse(m, l, r->head, LH_ERR_NO_MEMORY, text);
         return;
     }
-    if (piece->more && !LH_PLANTED("first-piece-registers")) {
+    if (r->decided) {
+        go_on(m, l, r);
+        return;
+    }
+    if (piece->more && !piece->leases_shown && !LH_PLANTED("first-piece-registers")) {
         LH_MARK("registration-in-pieces");
         return;
     }
-    l->pieces = NULL;
-    lh_m_register(m, l, r);
-    lh_m_registration_free(r);
+    r->decided = true;
+    if (lh_m_register(m, l, r))
+        handed_on(m, l, r);
 }

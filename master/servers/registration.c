@@ -216,7 +216,7 @@ static void disown(struct lh_master *m, struct lh_m_server *s)
     lh_lessee_disown(&m->leases, &s->session.lessee);
 }
 
-void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
+bool lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
 {
     const Leasehold__Register *request = r->head;
     char text[LH_TEXT_BYTES];
@@ -225,21 +225,21 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
 
     if (error != LH_OK && error != LH_ERR_STALE_REGISTRATION) {
         lh_m_registration_refuse(m, l, request, error, text);
-        return;
+        return false;
     }
     int access = lh_m_access_server(m, l->identity, request->server_id, refusal);
     if (access != LH_OK) {
         lh_m_registration_refuse(m, l, request, access, refusal);
-        return;
+        return false;
     }
     int seen = check_seen(m, request, text, sizeof text);
     if (seen != LH_OK) {
         lh_m_registration_refuse(m, l, request, seen, text);
-        return;
+        return false;
     }
     if (error != LH_OK) {
         challenge(m, l, request, error, text);
-        return;
+        return false;
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);
     bool numbers_count = request->registration != 0 && !answers_challenge(s, l, request);
@@ -289,7 +289,7 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     lh_m_session_begin(m, &s->session, l, m->config.session_term, request->stamp);
     s->room.capacity_bytes = request->capacity_bytes;
     s->room.free_bytes = request->free_bytes;
-    s->room.replicas = r->replica_count;
+    s->room.replicas = request->replica_count > 0 ? request->replica_count : r->replica_count;
     s->room.placed_bytes = 0;
     if (request->read_only)
         lh_m_disk_fails(m, s, true, true);
@@ -301,12 +301,13 @@ void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     struct lh_m_chunk **continued = lh_alloc_array(r->held_count + 1, sizeof *continued);
     size_t count;
     lh_m_shows(m, s, r->held, r->held_count, same_process, proven, continued, &count);
-    lh_m_reports_keep(m, s, r->replicas, r->replica_count);
-    r->replicas = NULL;
+    lh_m_reports_add(m, s, r->replicas, r->replica_count, r->more);
+    r->counts = true;
     prepare_answer(m, s, request, continued, count);
     free(continued);
     lh_fx_log(m->fx, LH_INFO,
-        "chunkserver %s registered from %s: incarnation %" PRIu64 ", %zu replicas, %zu of %zu "
-        "leases continued",
-        s->id, s->address, s->incarnation, r->replica_count, count, r->held_count);
+        "chunkserver %s registered from %s: incarnation %" PRIu64 ", %" PRIu64
+        " replicas, %zu of %zu leases continued",
+        s->id, s->address, s->incarnation, s->room.replicas, count, r->held_count);
+    return true;
 }

@@ -80,8 +80,10 @@ struct lh_m_server {
         struct lh_instant at;    /* when that came; 0: none of that process has come */
     } ordered;
     struct {
-        struct lh_m_report *items; /* of the registration, looked at from `next` on */
-        size_t count, next, unknown;
+        struct lh_m_report
+            *items; /* of the registration: what has come, looked at from `next` on */
+        size_t count, capacity, next, unknown;
+        bool more; /* pieces of it are still to come (SES-1a) */
     } report;
     uint32_t copies_in, copies_out;  /* replicas that it is receiving, or is the first source of */
     TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */
@@ -115,5 +117,5 @@ static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *les
     return LH_OWNER((uintptr_t)lessee, struct lh_m_server, session.lessee);
 }
 
-struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */
+struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id);  /* made if unknown */
 struct lh_m_server *lh_m_server_find(struct lh_master *m, const char *id); /* NULL: unknown */

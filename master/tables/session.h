@@ -42,6 +42,6 @@ struct lh_m_link {
     lh_session_id registered;     /* the one that was */
     char *identity;               /* who opened it (base/step.h); NULL: nobody says so */
     char *peer;                   /* of a chunkserver: where it came from */
-    void *pieces; /* of a registration that is not whole yet (SES-1a); its kind's. NULL: none */
+    void *pieces; /* of the last registration on it (SES-1a); its kind's. NULL: none */
     UT_hash_handle hh;
 };

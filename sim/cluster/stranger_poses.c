@@ -34,7 +34,7 @@ static void answer_registration(
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
     Leasehold__RemoveReplica remove = LEASEHOLD__REMOVE_REPLICA__INIT;
 
-    if (r->more)
+    if (r->more && !r->leases_shown)
         return;
     registered.session = SESSION;
     registered.master_term = REIGN;

@@ -44,7 +44,7 @@ void lh_ob_links_deinit(struct lh_sim_observers *o);
 
 /* ---- pieces.c ---- */
 
-/* Sets `whole`: before all others look at what is seen. */
+/* Sets `leases_whole`, `whole` and `follows`: before all others look at what is seen. */
 void lh_ob_pieces_note(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_pieces_deinit(struct lh_sim_observers *o);
 

@@ -308,8 +308,8 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             if (!m->member_failed->unsure)
                 c->sure_version = m->member_failed->version;
         }
-        if (o->whole != NULL)
-            registers(o, server, o->whole);
+        if (o->leases_whole != NULL)
+            registers(o, server, o->leases_whole);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
             note_due(o, server, m->heartbeat->stamp, m->heartbeat->active, m->heartbeat->n_active,
                 false);

@@ -168,7 +168,15 @@ static void asks_to_copy(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__CopyReplica *m)
 {
     struct chunk *c = lh_ob_chunk(o, m->chunk);
+    const struct member *own = find_member(c, server->number);
 
+    if (m->sealed && server->showing && own != NULL && !own->lost) {
+        lh_sim_fail(o->sim, "KEEP-1", c->id,
+            "the master has %s copy sealed chunk %" PRIu64
+            ", of which it is a member, and has not heard yet all that it has (SES-1a)",
+            server->name, c->id);
+        return;
+    }
     for (size_t i = 0; m->sealed && i < m->n_sources; i++) {
         int32_t source = lh_ob_server_named(o, m->sources[i]->server_id);
         if (source < 0 || c->hopeless)
@@ -298,19 +306,35 @@ bool lh_ob_keep_whole(struct lh_sim_observers *o, uint64_t *chunk, char *text, s
 
 /* What its server has not any more, as the master hears in its registration. */
 static void registers(
-    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
+    struct lh_sim_observers *o, struct actor *server, const Leasehold__Register *m)
 {
     struct chunk *c, *next;
 
+    server->showing = false;
     HASH_ITER(hh, o->chunks, c, next) {
         bool there = false;
         for (size_t i = 0; i < m->n_replicas; i++)
             there = there || m->replicas[i]->chunk == c->id;
-        bool missing = c->created && !there;
+        bool missing = c->created && !there && !c->replicas[server->number].copied;
         if (missing && !c->replicas[server->number].missing)
             lh_ob_roll_log_goes(o, c, server->number);
         c->replicas[server->number].missing = missing;
     }
+}
+
+static void arrives(struct replica *r)
+{
+    r->missing = false;
+    r->copied = true;
+}
+
+static void begins(struct lh_sim_observers *o, struct actor *server)
+{
+    struct chunk *c, *next;
+
+    server->showing = true;
+    HASH_ITER(hh, o->chunks, c, next)
+        c->replicas[server->number].copied = false;
 }
 
 /* LEASE-6: a chunk that each member refuses rests; it is not granted as fast as messages travel. */
@@ -361,13 +385,15 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     } else if (s->method == LH_METHOD_SESSION && !failed(o)) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         uint32_t server = lh_ob_actor(o, s->peer)->number;
+        if (o->leases_whole != NULL)
+            begins(o, lh_ob_actor(o, s->peer));
         if (o->whole != NULL)
             registers(o, lh_ob_actor(o, s->peer), o->whole);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED)
             lh_ob_chunk(o, m->seal_recorded->chunk)->replicas[server].seal_kept =
                 m->seal_recorded->kept;
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_COPIED)
-            lh_ob_chunk(o, m->copied->chunk)->replicas[server].missing = false;
+            arrives(&lh_ob_chunk(o, m->copied->chunk)->replicas[server]);
     }
 }
 

@@ -34,6 +34,7 @@ struct actor {
     uint64_t told_at;           /* true ns: when a master's word on its session last reached it */
     struct lh_instant heard_at; /* the master's clock when it last heard of it ... */
     uint64_t heard_life;        /* ... in that life of the master's */
+    bool showing;               /* pieces of its registration have not come to it yet (SES-1a) */
     uint64_t asked_to_drain_at; /* true ns: an operator last asked the master to empty it, or not */
 };
 
@@ -73,6 +74,7 @@ struct replica {
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */
     bool refused;               /* a change of it was, in this process (REC-6) */
     bool missing, to_go;        /* the master was told that it is not there; has it removed */
+    bool copied;                /* ... that it was copied there, since its server's leases came */
     uint64_t copy_ordered_at;   /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
@@ -265,7 +267,10 @@ struct lh_sim_observers {
     struct file *files;
     struct note *notes;
     struct pieces *pieces;
-    Leasehold__Register *whole; /* the registration that ends with what is seen now (pieces.c) */
+    /* The registration whose last lease, and whose last replica, is in what is seen now (pieces.c).
+     * The first counts, with the replicas that came until then. */
+    Leasehold__Register *leases_whole, *whole;
+    bool follows; /* what is seen now is a piece of one behind its last lease */
     struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
     uint64_t mixed_at;    /* true ns of the master's last step with many inputs (HA-2) ... */
     uint64_t mixed_since; /* ... and when the first of them came, as of which it was taken */

@@ -230,9 +230,11 @@ static void says(
     uint64_t chunk, version;
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
+        if (o->follows)
+            return;
         asked(o, server, m->register_->stamp);
-        if (o->whole != NULL)
-            shows(o, server, o->whole->held, o->whole->n_held);
+        if (o->leases_whole != NULL)
+            shows(o, server, o->leases_whole->held, o->leases_whole->n_held);
         model_of(o, server)->registering = true;
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
         shows(o, server, m->shown->leases, m->shown->n_leases);
@@ -303,9 +305,10 @@ static void heard_by_master(
     struct request *r = NULL;
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
-        if (o->whole != NULL)
-            registers(o, server, o->whole);
-        r = find_request(model_of(o, server), m->register_->stamp);
+        if (o->leases_whole != NULL)
+            registers(o, server, o->leases_whole);
+        if (!o->follows)
+            r = find_request(model_of(o, server), m->register_->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
         r = find_request(model_of(o, server), m->heartbeat->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {

@@ -10,6 +10,7 @@ struct pieces {
     uint64_t key; /* the link, and which end of it */
     uint8_t *bytes;
     size_t size;
+    bool counts; /* its leases were shown: what follows belongs to its session */
     UT_hash_handle hh;
 };
 
@@ -33,28 +34,37 @@ static void forget(struct lh_sim_observers *o, struct pieces *p)
     free(p);
 }
 
-static void drop_whole(struct lh_sim_observers *o)
+static void drop(Leasehold__Register **registration)
 {
-    if (o->whole != NULL)
-        leasehold__register__free_unpacked(o->whole, NULL);
-    o->whole = NULL;
+    if (*registration != NULL)
+        leasehold__register__free_unpacked(*registration, NULL);
+    *registration = NULL;
 }
 
 void lh_ob_pieces_note(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
     const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
 
-    drop_whole(o);
+    drop(&o->leases_whole);
+    drop(&o->whole);
+    o->follows = false;
     if (s->method != LH_METHOD_SESSION || m == NULL || s->direction != LH_REQUEST ||
         m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
         return;
     const Leasehold__Register *piece = m->register_;
     struct pieces *p = find(o, s->link * 2 + (s->input != NULL));
     size_t size = leasehold__register__get_packed_size(piece);
-    if (piece->piece == 0)
+    if (piece->piece == 0) {
         p->size = 0;
+        p->counts = false;
+    }
     p->bytes = lh_realloc_array(p->bytes, p->size + size, 1);
     p->size += leasehold__register__pack(piece, p->bytes + p->size);
+    o->follows = p->counts;
+    if (!p->counts && (piece->leases_shown || !piece->more)) {
+        p->counts = true;
+        o->leases_whole = leasehold__register__unpack(NULL, p->size, p->bytes);
+    }
     if (piece->more)
         return;
     o->whole = leasehold__register__unpack(NULL, p->size, p->bytes);
@@ -65,7 +75,8 @@ void lh_ob_pieces_deinit(struct lh_sim_observers *o)
 {
     struct pieces *p, *next;
 
-    drop_whole(o);
+    drop(&o->leases_whole);
+    drop(&o->whole);
     HASH_ITER(hh, o->pieces, p, next) {
         forget(o, p);
     }

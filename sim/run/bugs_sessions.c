@@ -14,6 +14,10 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
         "pieces of a registration whose stream broke count with the next one; what is gone since "
         "is taken for there",
         "KEEP-1"},
+    {"heard-out-with-its-leases", "SES-1a",
+        "a server is heard out when its leases have come; the replicas that follow in the session "
+        "are taken for missing",
+        "KEEP-1"},
     {"registration-resumed-elsewhere", "SES-1a",
         "a registration goes on where the last one's stream broke off; the master never hears what "
         "came before",

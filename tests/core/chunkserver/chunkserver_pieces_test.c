@@ -21,7 +21,7 @@ static struct {
     bool told;       /* it wants to hear when its last piece is written */
     unsigned pieces; /* on that link */
     uint64_t first, last, stamp;
-    bool more;
+    bool more, leases_shown;
     uint64_t shown[16];
     size_t count;
 } w;
@@ -34,6 +34,7 @@ static void note_piece(const Leasehold__Register *m)
     }
     assert_int_equal(m->piece, w.pieces++);
     w.more = m->more;
+    w.leases_shown = m->leases_shown;
     w.stamp = m->stamp;
     for (size_t i = 0; i < m->n_replicas; i++) {
         assert_true(m->replicas[i]->sealed);
@@ -165,7 +166,7 @@ static void answer(uint64_t stamp, int error)
     run_sealed(w.cs, w.now, &in, other);
 }
 
-static void its_session_counts_from_the_last_piece(void **state)
+static void its_session_counts_from_the_piece_that_is_answered(void **state)
 {
     (void)state;
     feed(LH_IN_SENT);
@@ -176,6 +177,22 @@ static void its_session_counts_from_the_last_piece(void **state)
     assert_true(lh_chunkserver_in_session(w.cs, w.now));
     assert_true(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(8999))));
     assert_false(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(9000))));
+}
+
+/* SES-1a: it has no lease, so its session begins with the first piece, and the others follow. */
+static void replicas_follow_in_the_session(void **state)
+{
+    (void)state;
+    assert_true(w.leases_shown && w.more);
+    answer(w.stamp, LH_OK);
+    assert_true(lh_chunkserver_in_session(w.cs, w.now));
+    assert_int_equal(w.pieces, 1);
+    feed(LH_IN_SENT);
+    feed(LH_IN_SENT);
+    assert_all_shown();
+    feed(LH_IN_SENT);
+    assert_int_equal(w.pieces, 3);
+    assert_true(lh_chunkserver_in_session(w.cs, w.now));
 }
 
 /* The master need not wait for the rest of what it will not have. */
@@ -200,7 +217,8 @@ int main(void)
         STORY(a_piece_goes_out_when_the_one_before_is_written),
         STORY(on_another_stream_it_begins_with_the_first_piece),
         STORY(a_slow_link_is_no_unanswered_registration),
-        STORY(its_session_counts_from_the_last_piece),
+        STORY(its_session_counts_from_the_piece_that_is_answered),
+        STORY(replicas_follow_in_the_session),
         STORY(a_refusal_ends_it_before_the_last_piece),
     };
 

@@ -24,6 +24,25 @@ static void come_back(struct server *s)
     s->registration++;
 }
 
+/* Its last lease is in this piece, and replicas follow; or not. */
+static void last_lease(
+    struct server *s, uint64_t number, bool more, uint64_t chunk, uint64_t version)
+{
+    s->leases_shown = true;
+    piece(s, number, more, chunk, version);
+    s->leases_shown = false;
+}
+
+static const char *state_at(uint64_t chunk, const char *server)
+{
+    const Leasehold__ChunkState *state = explain("", chunk)->chunk;
+
+    for (size_t i = 0; i < state->n_replicas; i++)
+        if (strcmp(state->replicas[i]->server_id, server) == 0)
+            return state->replicas[i]->state;
+    return "";
+}
+
 /* Two files with one primary, which the test gives to it: the server that has both leases. */
 static struct server *two_chunks(uint64_t chunks[2])
 {
@@ -172,6 +191,67 @@ static void the_session_begins_with_the_last_piece(void **state)
     assert_true(server_heartbeat(&w, a));
 }
 
+/* Leases come first, and go on with the last of them; what is not shown yet is not missing. */
+static void a_session_begins_with_its_leases_and_replicas_follow(void **state)
+{
+    uint64_t chunks[2];
+
+    (void)state;
+    struct server *s = two_chunks(chunks);
+    come_back(s);
+    piece(s, 0, true, 0, 0);
+    assert_true(s->session == 0);
+    last_lease(s, 1, true, chunks[0], 1);
+    assert_true(s->session != 0);
+    assert_string_equal(state_of(chunks[0]), "HELD");
+    assert_string_equal(state_of(chunks[1]), "FREE"); /* no lease follows */
+    assert_string_equal(state_at(chunks[0], s->id), "AWAY");
+    heartbeats(5000);
+    assert_true(server_heartbeat(&w, s));
+    assert_string_equal(state_at(chunks[1], s->id), "AWAY");
+    piece(s, 2, true, 0, 0);
+    assert_string_equal(state_at(chunks[0], s->id), "AWAY");
+    piece(s, 3, false, 0, 0);
+    assert_string_equal(state_at(chunks[0], s->id), "GOOD");
+    assert_string_equal(state_at(chunks[1], s->id), "MISSING");
+}
+
+static void replicas_that_follow_a_session_that_is_over_count_for_nothing(void **state)
+{
+    uint64_t chunks[2];
+
+    (void)state;
+    struct server *s = two_chunks(chunks);
+    come_back(s);
+    last_lease(s, 0, true, chunks[0], 1);
+    struct server slow = *s;
+    s->link = 0;
+    s->registration++;
+    last_lease(s, 0, true, chunks[0], 1);
+    assert_int_equal(world_end(&w, slow.link), LH_ERR_STALE_REGISTRATION);
+    assert_string_equal(state_at(chunks[1], s->id), "AWAY");
+    piece(s, 1, false, chunks[1], 0);
+    assert_string_equal(state_at(chunks[1], s->id), "GOOD");
+}
+
+/* SES-1b: it has sent others before it reads that it is refused. */
+static void pieces_behind_a_refusal_are_passed_over(void **state)
+{
+    (void)state;
+    three_up();
+    down(a);
+    struct server next = {.id = a->id, .incarnation = a->incarnation, .process = 77};
+    last_lease(&next, 0, true, 0, 0);
+    assert_true(next.session == 0 && next.challenged != 0);
+    uint64_t challenged = next.challenged;
+    piece(&next, 1, true, 0, 0);
+    next.challenge = challenged;
+    last_lease(&next, 0, false, 0, 0);
+    assert_true(next.session != 0);
+    next.leases_shown = next.more = false;
+    assert_true(server_heartbeat(&w, &next));
+}
+
 static void too_many_replicas_are_refused(void **state)
 {
     (void)state;
@@ -197,6 +277,9 @@ int main(void)
         STORY(a_piece_that_follows_nothing_ends_its_stream),
         STORY(one_that_another_has_overtaken_is_refused),
         STORY(the_session_begins_with_the_last_piece),
+        STORY(a_session_begins_with_its_leases_and_replicas_follow),
+        STORY(replicas_that_follow_a_session_that_is_over_count_for_nothing),
+        STORY(pieces_behind_a_refusal_are_passed_over),
         STORY(too_many_replicas_are_refused),
     };
 

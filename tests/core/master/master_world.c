@@ -661,6 +661,7 @@ bool server_register_with(struct world *w, struct server *s,
     r.stamp = w->now.ns;
     r.piece = s->piece;
     r.more = s->more;
+    r.leases_shown = s->leases_shown;
     for (size_t i = 0; i < replica_count; i++)
         replica_pointers[i] = (Leasehold__ReplicaReport *)(uintptr_t)&replicas[i];
     for (size_t i = 0; i < held_count; i++)
