@@ -1,6 +1,6 @@
 /* Registering in pieces (SES-1a): a piece goes out when the one before is written, so no step is
- * long, and nothing is kept of what all pieces say but which leases there are. These come first; the
- * session begins with the last of them. Replicas follow in the order of their numbers.
+ * long, and nothing is kept of what all pieces say but which leases there are. These come first,
+ * and the session begins with the last. Replicas follow in the order of their numbers.
  *
  * Before the session no lease begins here. What is lost or created before it behind the number that
  * was reached is reported when it begins, later at once (log/reports.c). */

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sim/observers/known.h"
+#include "sim/observers/links.h"
 
 /* The core of the master that acts; NULL: none does. */
 const struct lh_master *lh_ob_master_core(const struct lh_sim_observers *o);
@@ -19,28 +20,9 @@ struct chunk *lh_ob_chunk(struct lh_sim_observers *o, uint64_t id);
 struct chunk *lh_ob_chunk_find(const struct lh_sim_observers *o, uint64_t id);
 struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id);
 
-/* The note of a link; NULL: there is none. */
-struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link);
-/* NULL: the link has had no such lane. */
-struct laned *lh_ob_lane(const struct note *n, uint64_t lane);
-/* What a primary asks for (inv3.c). */
-void lh_ob_note_replicate(struct note *n, const Leasehold__ReplicateRequest *m);
-/* NULL: the answer is to no feed that the link has. */
-struct fed *lh_ob_fed(const struct note *n, const Leasehold__ReplicateAnswer *answer);
-
 /* Something is wrong that may be wrong while clocks are beyond rho: then it is counted (INV-7). */
 void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
     uint64_t *seen, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* ---- links.c ---- */
-
-void lh_ob_links_takes(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
-/* After all others have seen the end of the link. */
-void lh_ob_links_does(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
-void lh_ob_links_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what);
-void lh_ob_links_deinit(struct lh_sim_observers *o);
 
 /* ---- pieces.c ---- */
 

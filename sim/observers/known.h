@@ -1,4 +1,4 @@
-/* What the observers know of nodes, chunks, replicas and links. Inside sim/observers only. */
+/* What the observers know of nodes, chunks and replicas. Inside sim/observers only. */
 #pragma once
 
 #include "sim/observers/observers.h"
@@ -204,44 +204,6 @@ struct file {
     bool loss_reported;   /* of some chunk of it (REC-2a) */
     uint64_t recalled_at; /* true ns: an operator asked for its tail's lease last; 0: never */
     uint64_t consent_at; /* true ns: when a primary of it was last asked to let another; 0: never */
-};
-
-/* ---- Links ---- */
-
-/* What a served link was asked for, until it ends. */
-struct note {
-    uint64_t link;
-    UT_hash_handle hh;
-    uint32_t actor; /* who serves it */
-    enum lh_method method;
-    uint64_t chunk, version;
-    uint64_t writer;          /* SETTLE */
-    bool require_primary;     /* READ */
-    bool recovery;            /* READ */
-    uint64_t offset;          /* READ */
-    uint64_t acknowledged_at; /* READ: chunk.acknowledged when it was asked */
-    struct fed *fed;          /* REPLICATE: one for each chunk */
-    struct laned *lanes;      /* APPEND */
-    uint64_t rest_lane;       /* APPEND: of the batch that came in part */
-    struct lh_buf rest;
-};
-
-/* A lane of an append link. */
-struct laned {
-    struct laned *next;
-    uint64_t lane, chunk, version;
-    bool over; /* the server has said so: what still comes is ignored */
-};
-
-/* What a replicate link feeds. */
-struct fed {
-    struct fed *next;
-    uint64_t chunk, version, feed;
-    /* CONFIRMs that were taken and not answered. */
-    struct confirm {
-        uint64_t length, checksum;
-    } * confirms;
-    size_t confirm_first, confirm_count, confirm_capacity;
 };
 
 /* ---- All together ---- */
