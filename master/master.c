@@ -143,13 +143,9 @@ static enum lh_m_client client_of(enum lh_method method)
 /* SES-10: whoever asks belongs to this cluster, or to none that it knows of. */
 static bool is_for_us(const struct lh_master *m, const ProtobufCMessage *request)
 {
-    const ProtobufCFieldDescriptor *f =
-        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "cluster");
-    uint64_t asked = 0;
+    uint64_t named = lh_request_cluster(request);
 
-    if (f != NULL && f->type == PROTOBUF_C_TYPE_FIXED64)
-        memcpy(&asked, (const char *)request + f->offset, sizeof asked);
-    return asked == 0 || asked == lh_cluster_hash(m->cluster_id);
+    return named == 0 || named == lh_cluster_hash(m->cluster_id);
 }
 
 static void on_message(struct lh_master *m, struct lh_input *in)

@@ -89,6 +89,34 @@ enum lh_method lh_method_by_path(const char *path, size_t size)
     return LH_METHOD_NONE;
 }
 
+/* NULL: requests of its type name no cluster. */
+static void *cluster_of(const ProtobufCMessage *request)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "cluster");
+
+    return f == NULL || f->type != PROTOBUF_C_TYPE_FIXED64 ? NULL
+                                                           : (char *)(uintptr_t)request + f->offset;
+}
+
+uint64_t lh_request_cluster(const ProtobufCMessage *request)
+{
+    const void *at = cluster_of(request);
+    uint64_t cluster = 0;
+
+    if (at != NULL)
+        memcpy(&cluster, at, sizeof cluster);
+    return cluster;
+}
+
+void lh_request_name_cluster(ProtobufCMessage *request, uint64_t cluster)
+{
+    void *at = cluster_of(request);
+
+    if (at != NULL)
+        memcpy(at, &cluster, sizeof cluster);
+}
+
 #define WIRE_VARINT  0u
 #define WIRE_FIXED64 1u
 #define WIRE_BYTES   2u

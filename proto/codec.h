@@ -34,6 +34,12 @@ const struct lh_method_info *lh_method_info(enum lh_method method);
 /* LH_METHOD_NONE when no method that is served has that path. `path` need not end in NUL. */
 enum lh_method lh_method_by_path(const char *path, size_t size);
 
+/* Which cluster a request names, by its hash (docs/protocol.md, SES-10); 0: none, or a request of
+ * its type does not. */
+uint64_t lh_request_cluster(const ProtobufCMessage *request);
+/* Names it; a request of a type that does not is left as it is. */
+void lh_request_name_cluster(ProtobufCMessage *request, uint64_t cluster);
+
 /* The bytes of a message. In a reply's strings each byte that is no UTF-8 goes as '?'. */
 struct lh_buf lh_wire_pack(const ProtobufCMessage *message);
 /* The same for the packed bytes of a message that becomes a part of a reply. */

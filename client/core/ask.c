@@ -189,8 +189,7 @@ static void try_master(struct lh_client_ask *ask)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
     shorten_wait(ask, left);
     lh_client_active_choose(c, &ask->seeker);
-    if (ask->cluster != NULL)
-        *ask->cluster = lh_client_active_cluster(c);
+    lh_request_name_cluster(ask->request, lh_client_active_cluster(c));
     lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     ask->try_end = lh_instant_add(c->now, timeout);
@@ -313,7 +312,6 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     ask->patience = patience;
     ask->deadline = deadline;
     ask->once = changes(method, request);
-    ask->cluster = field(ask->request, "cluster");
     bool ends = patience.ns > 0 && deadline.ns != UINT64_MAX;
     ask->own_wait = ask->once || ends ? field(ask->request, "wait_ms") : NULL;
     if (ask->own_wait != NULL)

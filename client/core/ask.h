@@ -19,7 +19,6 @@ struct lh_client_ask {
     struct lh_duration patience;
     uint64_t wait_ms;   /* what the request asks for; 0: as long as the master likes */
     uint64_t *own_wait; /* in it: each try asks for no more than is left; NULL: it has none */
-    uint64_t *cluster;  /* in it (SES-10); NULL: it has none */
     struct lh_instant deadline;
     unsigned failures;
     bool active;
