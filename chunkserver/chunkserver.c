@@ -81,6 +81,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     struct lh_chunkserver *cs = lh_alloc(sizeof *cs);
 
     lh_cs_config_init(&cs->host.config, config);
+    lh_cs_cluster_is(&cs->host, cs->host.config.cluster_id);
     cs->host.holder = lh_holder_create();
     lh_capability_keys_init(&cs->host.keys, cs->host.config.bounds.capability_keys);
     lh_capability_keys_init(&cs->host.lead_keys, cs->host.config.bounds.capability_keys);
@@ -115,6 +116,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     lh_capability_keys_deinit(&cs->host.lead_keys);
     lh_timers_deinit(&cs->host.timers);
     lh_cs_config_deinit(&cs->host.config);
+    free(cs->host.cluster.id);
     free(cs);
 }
 
@@ -182,12 +184,15 @@ static bool refused(
 
 static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
 {
-    const struct lh_cs_link *l = lh_cs_link_find(&cs->host, in->link);
+    struct lh_cs_link *l = lh_cs_link_find(&cs->host, in->link);
 
-    /* How a replica is read is said by the request. */
-    if (in->method == LH_METHOD_READ && l != NULL && l->room != NULL &&
-        refused(&cs->host, in, in->message))
-        return;
+    if (l != NULL && l->room != NULL) {
+        /* How a replica is read is said by the request. */
+        if (in->method == LH_METHOD_READ && refused(&cs->host, in, in->message))
+            return;
+        if (lh_cs_cluster_refuses(&cs->host, l, in->message))
+            return;
+    }
     lh_cs_link_message(&cs->host, in->link, in->message, &in->payload);
 }
 

@@ -55,6 +55,7 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
     COUNTER(bytes_ordered, "ordered_bytes", "Bytes of these.");
     COUNTER(batches_committed, "batches_committed", "Batches committed as primary.");
     COUNTER(access_refused, "access_refused", "Calls refused for want of a right (ACC-3, ACC-5).");
+    COUNTER(foreign_calls, "foreign_calls", "Calls refused that name another cluster (SES-10).");
     COUNTER(capabilities_stale, "capabilities_stale",
         "Capabilities that had run out, or whose key is not known here (ACC-5).");
     COUNTER(repeats, "repeats", "Batches recognised as stored before (APP-5).");

@@ -34,6 +34,7 @@ struct lh_chunkserver_counts {
     uint64_t copies, copies_failed;
     uint64_t scrub_replicas;
     uint64_t access_refused;
+    uint64_t foreign_calls;                    /* of other clusters (SES-10) */
     uint64_t capabilities_stale;               /* run out, or of a key that is not known here */
     uint64_t pauses;                           /* of this process or its machine, noticed */
     uint64_t disk_shortages;                   /* operations that could not be begun */
@@ -68,6 +69,7 @@ struct lh_cs_link {
     void *owner;   /* what the link is for, once that is known */
     bool arriving; /* a message has begun and is not whole */
     bool held;     /* by lh_cs_link_hold() */
+    uint64_t cluster; /* the peer's, as a message has named it (SES-10); 0: none has */
 
     /* Of links.c alone. */
     const struct lh_cs_link_user *user;
@@ -107,7 +109,9 @@ void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id);
 /* It has ended: forgets it and tells its user. */
 void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text);
 
-/* Closes one that the peer has half closed, and tells its user. */
+/* Closes it, and tells its user. */
+void lh_cs_link_end(struct lh_cs_link *l, int error, const char *text);
+/* The same of one that the peer has half closed. */
 void lh_cs_link_end_with_peer(struct lh_cs_link *l);
 
 /* Forgets all links; for those that peers opened they have ended. */
@@ -136,6 +140,16 @@ uint64_t lh_cs_session_id(const struct lh_cs_host *cs);
 bool lh_cs_session_named(const struct lh_cs_host *cs, uint64_t session, uint64_t master_term);
 /* From when on a term counts that answers what was sent with this stamp (TIME-4). */
 struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp);
+
+/* ---- cluster.c: SES-10. */
+
+/* This server is of that cluster; "": of none yet. */
+void lh_cs_cluster_is(struct lh_cs_host *cs, const char *id);
+/* As it names its cluster to others; 0: it is of none yet. */
+uint64_t lh_cs_cluster_name(const struct lh_cs_host *cs);
+/* Who opened the link is of another cluster, as its message says: the link has ended. */
+bool lh_cs_cluster_refuses(
+    struct lh_cs_host *cs, struct lh_cs_link *l, const ProtobufCMessage *request);
 
 /* ---- capability.c: ACC-5, ACC-6, ACC-9. */
 
@@ -172,6 +186,10 @@ struct lh_cs_host {
         struct lh_cs_link *held;
         uint64_t last; /* the number of the last one that was opened */
     } links;
+    struct {           /* cluster.c */
+        char *id;      /* "": none yet */
+        uint64_t hash; /* 0: none yet */
+    } cluster;
     struct lh_cs_uplink master;
     struct lh_holder *holder; /* of the leases */
     struct lh_chunkserver_counts counts;

@@ -98,6 +98,12 @@ static void closed(struct lh_cs_link *l, int error, const char *text)
     gone.user->closed(&gone, text);
 }
 
+void lh_cs_link_end(struct lh_cs_link *l, int error, const char *text)
+{
+    lh_fx_close(l->cs->fx, l->id, error, text);
+    closed(l, error, text);
+}
+
 void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);
@@ -174,8 +180,7 @@ static void too_late(void *core, struct lh_timer *timer)
     if (l->user->late != NULL && l->user->late(l, text))
         return;
     LH_MARK("link-silent");
-    lh_fx_close(l->cs->fx, l->id, LH_ERR_DEADLINE_EXCEEDED, text);
-    closed(l, LH_ERR_DEADLINE_EXCEEDED, text);
+    lh_cs_link_end(l, LH_ERR_DEADLINE_EXCEEDED, text);
 }
 
 void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id)
@@ -196,8 +201,7 @@ void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id)
 
 void lh_cs_link_end_with_peer(struct lh_cs_link *l)
 {
-    lh_fx_close(l->cs->fx, l->id, LH_OK, NULL);
-    closed(l, LH_OK, NULL);
+    lh_cs_link_end(l, LH_OK, NULL);
 }
 
 void lh_cs_links_deinit(struct lh_cs_host *cs)

@@ -281,6 +281,8 @@ static void send_message(struct lh_cs_pair *pair)
             q.parts[i] = &o.parts[i];
         if (o.parts[0].chunk != o.parts[o.count - 1].chunk)
             LH_MARK("pair-message-of-many-chunks");
+        q.cluster = pair->named ? 0 : lh_cs_cluster_name(cs);
+        pair->named = pair->named || q.cluster != 0;
         pair->writing = true;
         pair->writing_since = cs->now;
         lh_fx_send_told(cs->fx, pair->link, &q.base, &o.bytes);

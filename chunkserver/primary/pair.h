@@ -20,6 +20,7 @@ struct lh_cs_pair {
     /* Those that may have something to send, the first is next: little, or more than that. */
     struct lh_cs_member *little, *much;
     struct lh_cs_ended_feed *ended;
+    bool named;   /* which cluster this server is of (SES-10) */
     bool writing; /* the last message has not left: what there is to send gathers */
     bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is awaited */
     struct lh_instant writing_since;

@@ -94,6 +94,7 @@ static void fetch(struct lh_cs_primary *p)
     m.offset = p->replica->end;
     m.max_bytes = cs->config.bounds.fetch_bytes;
     m.mode = LEASEHOLD__READ_MODE__RECOVERY;
+    m.cluster = lh_cs_cluster_name(cs);
     lh_fx_send(cs->fx, l->id, &m.base, NULL);
 }
 

@@ -86,6 +86,7 @@ void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start)
     q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES
                              : lh_pacing_piece(&c->room->copy_in, cs->config.bounds.copy_bytes);
     q.mode = LEASEHOLD__READ_MODE__COPY;
+    q.cluster = lh_cs_cluster_name(cs);
     q.wait_ms = c->caught_up && !from_start ? cs->config.bounds.copy_follow_ms : 0;
     /* What a source has nothing of may be long in coming: that is paid for when it is here. */
     c->reserved = q.wait_ms > 0 || from_start ? 0 : q.max_bytes;

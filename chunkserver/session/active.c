@@ -30,7 +30,7 @@ static void go_on(struct lh_cs_session *s)
         if (lh_finder_is_heard_in_vain(&a->finder, place) ||
             LH_PLANTED("named-to-whom-it-does-not-hear")) {
             m.server_id = (char *)(uintptr_t)cs->config.server_id;
-            m.cluster_id = s->cluster_id;
+            m.cluster_id = cs->cluster.id;
         }
         a->links[place] = lh_cs_link_open(cs, &round_links, s, LH_METHOD_MASTERS,
             lh_finder_address_at(&a->finder, place), LH_DURATION_FOREVER)

@@ -10,7 +10,6 @@ struct lh_cs_session {
     struct lh_cs_primaries *primaries;
     struct lh_cs_serving *serving;
 
-    char *cluster_id; /* as it is stored */
     bool started;
     struct {              /* registration.c: the one under way, or the last one (SES-1a) */
         uint64_t number;  /* 0: there was none */

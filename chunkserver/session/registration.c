@@ -45,7 +45,7 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->capacity_bytes = cs->config.capacity_bytes;
     m->free_bytes = lh_cs_logs_free_bytes(s->logs);
     m->failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
-    m->cluster_id = s->cluster_id;
+    m->cluster_id = cs->cluster.id;
     m->master_term_seen = cs->master.master_term;
     m->reign_name_seen = cs->master.reign_name;
     m->challenge = s->registration.challenge;

@@ -217,12 +217,11 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         refused(s, error, why);
         return;
     }
-    if (s->cluster_id[0] == '\0' && m->cluster_id[0] != '\0') {
-        free(s->cluster_id);
-        s->cluster_id = lh_strdup(m->cluster_id);
+    if (cs->cluster.id[0] == '\0' && m->cluster_id[0] != '\0') {
+        lh_cs_cluster_is(cs, m->cluster_id);
         lh_fx_persist(cs->fx, 0);
-        lh_fx_put(cs->fx, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY), s->cluster_id,
-            strlen(s->cluster_id));
+        lh_fx_put(cs->fx, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY), cs->cluster.id,
+            strlen(cs->cluster.id));
     }
     if (m->master_term > cs->master.master_term || m->reign_name != cs->master.reign_name) {
         char text[48];
@@ -444,7 +443,6 @@ struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_l
     s->logs = logs;
     s->primaries = primaries;
     s->serving = serving;
-    s->cluster_id = lh_strdup(s->cs->config.cluster_id == NULL ? "" : s->cs->config.cluster_id);
     s->backoff = s->cs->config.reconnect_min;
     s->cs->master.master_term = s->cs->config.master_term;
     s->cs->master.reign_name = s->cs->config.reign_name;
@@ -458,7 +456,6 @@ void lh_cs_session_destroy(struct lh_cs_session *s)
 {
     lh_timer_unset(&s->cs->timers, &s->timer);
     free(s->registration.leases);
-    free(s->cluster_id);
     lh_cs_active_deinit(s);
     free(s);
 }

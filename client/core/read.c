@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
+#include "client/core/active.h"
 #include "client/core/hedge.h"
 #include "client/core/reader.h"
 #include "client/core/reply.h"
@@ -264,6 +265,7 @@ void lh_client_read_begin(struct lh_client_chunk_reader *cr, size_t member, stru
     m.max_bytes = m.resync ? 1 : c->config.read_bytes; /* only to see what is there */
     m.wait_ms = lh_duration_ms(wait);
     m.capability = cr->chunk.capability;
+    m.cluster = lh_client_active_cluster(c);
     m.require_primary = lh_client_chunk_reader_needs_primary(cr);
     cr->member = member;
     cr->chunk.members[member].tried = true;

@@ -4,6 +4,7 @@
 #include "client/core/server.h"
 
 #include "base/alloc.h"
+#include "client/core/active.h"
 #include "client/core/link.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
@@ -60,7 +61,9 @@ void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call)
 {
     struct lh_duration left = lh_instant_until(c->now, call->deadline);
     struct lh_client_question *q = lh_alloc(sizeof *q);
+    ProtobufCMessage *request = lh_client_copy_message(call->request);
 
+    lh_request_name_cluster(request, lh_client_active_cluster(c));
     call->reply = NULL;
     call->payload = (struct lh_buf){0};
     q->client = c;
@@ -71,7 +74,8 @@ void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call)
     q->link.on_message = answered;
     q->link.on_closed = closed;
     lh_client_link_open(c, &q->link, call->method, call->address, left);
-    lh_fx_send(c->fx, q->link.id, call->request, NULL);
+    lh_fx_send(c->fx, q->link.id, request, NULL);
+    lh_wire_free(request);
     lh_timer_set(&c->timers, &q->timer, call->deadline);
 }
 

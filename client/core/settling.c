@@ -2,6 +2,7 @@
  * asked of a replica that holds the chunk's very seal. */
 #include "client/core/appender_state.h"
 
+#include "client/core/active.h"
 #include "client/core/reply.h"
 #include "proto/codec.h"
 
@@ -102,6 +103,7 @@ static void ask_settler(struct lh_client_appender *a)
     m.version = a->unsettled.version;
     m.writer = a->writer.id;
     m.capability = a->unsettled.capability;
+    m.cluster = lh_client_active_cluster(c);
     lh_fx_send(c->fx, a->settle.id, &m.base, NULL);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, timeout));
 }

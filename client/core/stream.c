@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/core/active.h"
 #include "client/core/reply.h"
 #include "proto/codec.h"
 
@@ -298,6 +299,9 @@ static bool send_message(struct lh_client_stream *s)
     m.parts = c->part_list;
     m.n_parts = o.count;
     m.alone = s->resting;
+    if (!s->named)
+        m.cluster = lh_client_active_cluster(c);
+    s->named = s->named || m.cluster != 0;
     /* What the only lane has in small messages is little (lane.c): nobody has to wait for it. */
     s->writing = HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes;
     s->writing_since = c->now;

@@ -65,6 +65,7 @@ struct lh_client_stream {
         struct lh_buf batch;
         uint64_t sent;
     } rest;
+    bool named;   /* the server was told which cluster this client is of (SES-10) */
     bool writing; /* the last message has not left: what there is to send gathers */
     bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is owed */
     struct lh_instant writing_since;

@@ -133,6 +133,27 @@ class WireInputTest(ClusterTest):
         self.assertEqual(reply.error, self.schema.NOT_FOUND, reply.error_text)
         self.assertIn("/no/such", reply.error_text)
 
+    def test_calls_of_another_cluster(self):
+        """SES-10: this server has the address that one of another cluster had."""
+        chunk, version = self.lease["chunk"], self.lease["version"]
+        part = {"lane": 1, "chunk": chunk, "version": version, "writer": 5, "first_sequence": 1}
+
+        def streamed(method, **fields):
+            stream = self.server.stream("ChunkServer", method)
+            stream.send(getattr(self.schema, method + "Request")(cluster=1, **fields))
+            return stream.receive()
+
+        for call in (lambda: self.server.chunkserver("Read", chunk=chunk, cluster=1),
+                     lambda: self.server.chunkserver("Settle", chunk=chunk, cluster=1),
+                     lambda: streamed("Append", parts=[part]),
+                     lambda: streamed("Replicate", parts=[{"chunk": chunk, "feed": 1,
+                                                           "version": version + 1}])):
+            with self.assertRaises(grpc.RpcError) as caught:
+                call()
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("and not of the caller's", caught.exception.details())
+        self.assertEqual(self.server.chunkserver("Read", chunk=chunk).error, 0)
+
     def test_wrong_versions(self):
         for version in (self.lease["version"] + 7, 1 << 60):
             self.assert_refused(self.appender(version=version), self.schema.STALE_VERSION,

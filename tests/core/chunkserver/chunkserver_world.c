@@ -1,6 +1,7 @@
 #include "tests/core/chunkserver/chunkserver_world.h"
 
 #include "base/alloc.h"
+#include "base/cluster.h"
 #include "lease/term.h"
 
 #include <inttypes.h>
@@ -417,6 +418,7 @@ void node_start(struct world *w, int node)
         .server_id = names[node],
         .address = names[node],
         .machine_id = names[node],
+        .cluster_id = n->cluster,
         .incarnation = n->incarnation,
         .process = n->processes,
         .read_only = n->read_only,
@@ -952,6 +954,7 @@ static void conn_send(struct conn *c, const ProtobufCMessage *m, struct lh_buf *
             lh_buf_clear(payload);
         return;
     }
+    lh_request_name_cluster((ProtobufCMessage *)(uintptr_t)m, lh_cluster_hash(c->world->names));
     lh_fx_send(&fx, c->wire->client_link, m, payload);
     post_bytes(c->world, c->wire, true,
         lh_wire_encode(c->wire->method, LH_REQUEST, &fx.items[0].header, &fx.items[0].payload));
@@ -1288,6 +1291,15 @@ static const char *certificate(const struct world *w, int of)
     return identity;
 }
 
+/* SES-10: the first message of every call from server to server says it, and no other one. */
+static void check_cluster(struct wire *l, const ProtobufCMessage *m)
+{
+    if (l->client >= NODES || l->server >= NODES)
+        return;
+    assert_true(l->named != (lh_request_cluster(m) != 0));
+    l->named = true;
+}
+
 static void deliver(struct world *w, struct packet p)
 {
     struct wire *l = p.wire;
@@ -1300,6 +1312,8 @@ static void deliver(struct world *w, struct packet p)
             lh_wire_decode(l->method, p.to_server ? LH_REQUEST : LH_REPLY, &p.bytes, &m, &payload),
             LH_OK);
         lh_buf_clear(&p.bytes);
+        if (p.to_server)
+            check_cluster(l, m);
     }
     if (p.kind == LH_IN_LINK_CLOSED) {
         if (p.to_server)

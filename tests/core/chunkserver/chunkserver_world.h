@@ -60,6 +60,7 @@ struct wire {
     uint64_t client_link, server_link;
     bool client_gone, server_gone;
     bool held[2];      /* the client's end, the server's: it is not read */
+    bool named;        /* a message has said of which cluster the client is (SES-10) */
     struct conn *conn; /* of the test's own */
 };
 
@@ -123,6 +124,7 @@ struct node {
     struct lh_chunkserver *cs; /* NULL: down */
     struct file files[8];
     uint64_t incarnation;
+    const char *cluster; /* that it is of when it starts; NULL: of none yet */
     uint8_t boot;
     bool stopped;
     int stopped_error;
@@ -167,6 +169,7 @@ struct world {
     struct lh_capability_issuer *issuer; /* ... are told its keys; NULL: none */
     ProtobufCBinaryData capability;      /* that writers and settlers show from now on */
     const char *certificate;             /* of the test's own calls; NULL: they come without one */
+    const char *names;                   /* the cluster that they say they are of; NULL: none */
     unsigned joining;                    /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;

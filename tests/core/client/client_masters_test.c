@@ -948,6 +948,32 @@ static void calls_name_the_cluster_of_who_asks(void **state)
     world_deinit(w);
 }
 
+/* One question to one server (leasehold fsck). What comes back is for the caller to judge. */
+static void a_question_to_a_server_names_the_cluster(void **state)
+{
+    struct world w;
+    Leasehold__ReadRequest request = LEASEHOLD__READ_REQUEST__INIT;
+    const Leasehold__ReadRequest *sent;
+
+    (void)state;
+    world_init(&w);
+    struct lh_server_call call = {
+        .call.kind = LH_CALL_SERVER,
+        .method = LH_METHOD_READ,
+        .address = "s1:1",
+        .request = &request.base,
+        .deadline = in_ms(&w, 1000),
+    };
+    request.chunk = 5;
+    ask(&w, &call);
+    uint64_t link = expect_request(&w, LH_METHOD_READ, "s1:1", &sent);
+    assert_true(sent->chunk == 5 && sent->cluster == lh_cluster_hash("cluster"));
+    assert_true(request.cluster == 0);
+    end_link(&w, link, LH_ERR_UNAVAILABLE, "it is of cluster two, and not of the caller's");
+    expect_complete(&w, &call, LH_ERR_UNAVAILABLE);
+    world_deinit(&w);
+}
+
 /* It needs to know them when that one dies. */
 static void with_its_first_answer_it_learns_the_other_masters(void **state)
 {
@@ -979,6 +1005,7 @@ int main(void)
         cmocka_unit_test(a_client_that_hears_two_clusters_asks_neither),
         cmocka_unit_test(the_first_cluster_is_kept),
         cmocka_unit_test(calls_name_the_cluster_of_who_asks),
+        cmocka_unit_test(a_question_to_a_server_names_the_cluster),
         cmocka_unit_test(with_its_first_answer_it_learns_the_other_masters),
         cmocka_unit_test(a_single_master_is_tried_again),
         cmocka_unit_test(a_single_master_that_is_not_active_leads_to_the_active_one),

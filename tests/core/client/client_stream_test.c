@@ -1,6 +1,8 @@
 /* Streams of appends that the appenders of one client share. */
 #include "tests/core/client/client_world.h"
 
+#include "base/cluster.h"
+
 #define APPENDERS 3
 /* Makes a batch of a little more than 256 KiB, which is a message of its own. */
 #define LARGE 19000u
@@ -804,6 +806,84 @@ static void lanes_begin_in_the_order_of_their_numbers(void **state)
     world_deinit(&m.w);
 }
 
+/* ---- One cluster (SES-10). */
+
+/* The message taken last says that it is of that cluster; NULL: it says none. */
+static void expect_named(const struct shared *s, const char *cluster)
+{
+    assert_true(lh_request_cluster(s->w.last.message) == lh_cluster_hash(cluster));
+}
+
+static void a_stream_says_its_cluster_once_it_is_known(void **state)
+{
+    static const char *const masters[] = {"m1:1"};
+    struct shared s;
+    struct lh_submit_call b;
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    struct lh_appender_open_call open = {.call.kind = LH_CALL_APPENDER_OPEN, .path = "/f"};
+
+    (void)state;
+    world_init_with(
+        &s.w, (struct lh_client_config){.masters = masters, .master_count = 1, .cluster = ""});
+    open.deadline = in_ms(&s.w, 1000);
+    open.give_up = lh_seconds(300);
+    ask(&s.w, &open);
+    say_stat(&s.w, expect_request(&s.w, LH_METHOD_STAT, "m1:1", NULL));
+    uint64_t round = expect_request(&s.w, LH_METHOD_MASTERS, "m1:1", NULL);
+    expect_complete(&s.w, &open, LH_OK);
+    s.a[0] = (struct appender){.core = open.appender, .writer = open.writer, .sequence = 1};
+    submit(&s, 0, 1, &b);
+    find_tail(&s);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 1);
+    expect_named(&s, NULL);
+
+    m.cluster_id = "one";
+    m.reign = 1;
+    m.acting = true;
+    say(&s.w, round, &m);
+    say_opened(&s, 0);
+    expect_alone(&s, 0, 1, 1);
+    expect_named(&s, "one");
+    say_stored(&s, s.lane, 0, 1);
+    expect_complete(&s.w, &b, LH_OK);
+    submit(&s, 0, 1, &b);
+    expect_alone(&s, 0, 2, 1);
+    expect_named(&s, NULL);
+    world_deinit(&s.w);
+}
+
+/* Its address is another cluster's by now. That is no verdict on what is appended: the master is
+ * asked who the primary is. */
+static void who_is_refused_as_of_another_cluster_asks_the_master(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+    const Leasehold__OpenTailRequest *q;
+
+    (void)state;
+    share_stream(&s);
+    break_link(&s.w, s.stream); /* while nothing was sent */
+    submit(&s, 0, 1, &b);
+    find_tail(&s);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 2);
+    expect_named(&s, "cluster");
+    end_link(&s.w, s.stream, LH_ERR_UNAVAILABLE,
+        "the chunkserver at this address is of cluster two, and not of the caller's");
+    uint64_t link = expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", &q);
+    assert_true(q->failed_chunk == 5 && q->failed_version == 3);
+    say_tail(&s.w, link, open_chunk(5, 4, 1000, 1), 1, NULL);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s2:1");
+    s.lane = expect_part(&s.w, s.stream)->lane;
+    expect_named(&s, "cluster");
+    say_opened(&s, 0);
+    expect_alone(&s, 0, 2, 1);
+    say_stored(&s, s.lane, 0, 2);
+    expect_complete(&s.w, &b, LH_OK);
+    world_deinit(&s.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -825,6 +905,8 @@ int main(void)
         cmocka_unit_test(an_unanswered_opening_disturbs_nobody),
         cmocka_unit_test(the_last_to_leave_closes_the_stream),
         cmocka_unit_test(the_smallest_bounds_are_only_slow),
+        cmocka_unit_test(a_stream_says_its_cluster_once_it_is_known),
+        cmocka_unit_test(who_is_refused_as_of_another_cluster_asks_the_master),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

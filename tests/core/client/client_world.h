@@ -42,6 +42,8 @@ struct world {
     struct event last; /* the one taken last; freed with the next */
     enum lh_method methods[4096];
     bool resting[4096]; /* by link: LH_FX_HOLD */
+    bool named[4096];   /* likewise: a message has said of which cluster the client is */
+    bool of_none;       /* it does not know that from the start */
     bool slow;          /* what goes leaves only when the test says so: say_sent() */
 };
 
@@ -52,6 +54,15 @@ static inline void event_deinit(struct event *e)
         lh_wire_free(e->message);
     lh_buf_clear(&e->payload);
     *e = (struct event){0};
+}
+
+/* SES-10: the first message to a chunkserver says it, and no other one. */
+static inline void check_cluster(struct world *w, const struct event *e)
+{
+    if (w->of_none || lh_method_info(e->method)->server != LH_SERVER_CHUNKSERVER)
+        return;
+    assert_true(w->named[e->link] != (lh_request_cluster(e->message) != 0));
+    w->named[e->link] = true;
 }
 
 static inline void step(struct world *w, struct lh_input in)
@@ -88,6 +99,7 @@ static inline void step(struct world *w, struct lh_input in)
             assert_int_equal(
                 lh_wire_decode(v->method, LH_REQUEST, &wire, &v->message, &v->payload), LH_OK);
             lh_buf_clear(&wire);
+            check_cluster(w, v);
         }
     }
     lh_effects_deinit(&fx);
@@ -294,7 +306,7 @@ static inline void world_init_with(struct world *w, struct lh_client_config conf
     if (config.cluster == NULL)
         config.cluster = "cluster";
     config.seed = 42;
-    *w = (struct world){.now = {1000000000}};
+    *w = (struct world){.now = {1000000000}, .of_none = config.cluster[0] == '\0'};
     w->client = lh_client_create(&config);
 }
 
