@@ -188,6 +188,8 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         memset(cluster_id, 0, sizeof cluster_id);
         memcpy(cluster_id, id->value, id->value_size);
     }
+    if (s->prefix != LH_SIM_PREFIX_OWN)
+        (void)snprintf(cluster_id, sizeof cluster_id, "%s", LH_SIM_OTHER_CLUSTER);
     if (term != NULL) {
         LH_ASSERT(term->value_size < sizeof digits);
         memcpy(digits, term->value, term->value_size);

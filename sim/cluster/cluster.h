@@ -81,17 +81,21 @@ const struct lh_master *lh_sim_acting_core(
 /* NULL: masters share nothing. */
 struct lh_sim_etcd *lh_sim_shared_etcd(const struct lh_sim_cluster *c);
 
-/* Under which keys a master looks for its store in that etcd. */
+/* Of which cluster a master or a chunkserver is: under which keys a master looks for its store in
+ * that etcd; which one a chunkserver's directory names. */
 enum lh_sim_prefix {
     LH_SIM_PREFIX_OWN,
     LH_SIM_PREFIX_ANOTHER, /* another cluster's, which nobody else is of */
     LH_SIM_PREFIX_NONE     /* there is no cluster */
 };
 
-/* From that master's next start on. */
+/* From that node's next start on. A chunkserver keeps its name, its address and its chunks: it is
+ * one of another cluster where all of them happen to be the same. Its masters are not there. */
 void lh_sim_set_prefix(
     struct lh_sim_cluster *c, const struct lh_sim_node *node, enum lh_sim_prefix prefix);
-/* All masters' are their own again; who had another one crashes, and is started with all others. */
+/* Is it a chunkserver of another cluster? */
+bool lh_sim_is_foreign(const struct lh_sim_cluster *c, const struct lh_sim_node *node);
+/* All are of their own again; who was of another one crashes, and is started with all others. */
 void lh_sim_mend_prefixes(struct lh_sim_cluster *c);
 /* What is put under LH_SIM_PREFIX_NONE begins with this. */
 #define LH_SIM_NO_PREFIX "none/"

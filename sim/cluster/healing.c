@@ -22,10 +22,9 @@ void lh_sim_mend(struct lh_sim_cluster *c)
     lh_sim_mend_network(sim);
     for (size_t i = 1; i <= c->config.strangers; i++)
         (void)lh_sim_set_rights(c, i, true);
-    if (c->shared.etcd != NULL) {
+    if (c->shared.etcd != NULL)
         lh_sim_etcd_mend(c->shared.etcd);
-        lh_sim_mend_prefixes(c);
-    }
+    lh_sim_mend_prefixes(c);
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_mend_disk(lh_sim_node(sim, i));
         lh_sim_set_rate(lh_sim_node(sim, i), 0);

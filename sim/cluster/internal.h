@@ -57,6 +57,9 @@ struct master {
     enum lh_sim_prefix runs_at, ended_at; /* the prefixes of both */
 };
 
+/* Of which chunkservers are that were led to another one; no master is. */
+#define LH_SIM_OTHER_CLUSTER "of other chunkservers"
+
 /* `leasehold store init` of one prefix. */
 struct beginner {
     struct lh_sim_cluster *cluster;
@@ -75,6 +78,7 @@ struct server {
     struct lh_sim_cluster *cluster;
     char name[16];
     char machine[24];
+    enum lh_sim_prefix prefix; /* of its next start */
 };
 
 /* The store that masters share (shared.c). */

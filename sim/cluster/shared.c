@@ -89,20 +89,41 @@ bool lh_sim_reign_of(
     return true;
 }
 
+/* NULL: it is neither a master nor a chunkserver. */
+static enum lh_sim_prefix *prefix_of(const struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    struct master *m = master_of(c, node);
+
+    for (size_t i = 0; i < c->config.servers; i++)
+        if (c->server_nodes[i] == node)
+            return &c->servers[i].prefix;
+    return m == NULL ? NULL : &m->prefix;
+}
+
 void lh_sim_set_prefix(
     struct lh_sim_cluster *c, const struct lh_sim_node *node, enum lh_sim_prefix prefix)
 {
-    master_of(c, node)->prefix = prefix;
+    enum lh_sim_prefix *of = prefix_of(c, node);
+
+    if (of != NULL)
+        *of = prefix;
+}
+
+bool lh_sim_is_foreign(const struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    return master_of(c, node) == NULL && *prefix_of(c, node) != LH_SIM_PREFIX_OWN;
 }
 
 void lh_sim_mend_prefixes(struct lh_sim_cluster *c)
 {
-    for (size_t i = 0; i < c->config.masters; i++) {
-        if (c->masters[i].prefix == LH_SIM_PREFIX_OWN)
+    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++) {
+        struct lh_sim_node *node = lh_sim_node(c->sim, i);
+        enum lh_sim_prefix *prefix = prefix_of(c, node);
+        if (prefix == NULL || *prefix == LH_SIM_PREFIX_OWN)
             continue;
-        if (lh_sim_is_up(c->masters[i].node))
-            lh_sim_crash(c->masters[i].node);
-        c->masters[i].prefix = LH_SIM_PREFIX_OWN;
+        if (lh_sim_is_up(node))
+            lh_sim_crash(node);
+        *prefix = LH_SIM_PREFIX_OWN;
     }
 }
 

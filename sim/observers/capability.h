@@ -9,6 +9,13 @@ void lh_ob_access_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s
 void lh_ob_access_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_access_deinit(struct lh_sim_observers *o);
 
+/* Whose call is answered, by his cluster (SES-10). Of nodes that are no strangers. */
+void lh_ob_foreign_takes(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_foreign_does(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_foreign_deinit(struct lh_sim_observers *o);
+
 /* Of nodes that are no strangers, with a cluster that has capabilities. */
 void lh_ob_capability_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_capability_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);

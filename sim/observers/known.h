@@ -127,8 +127,7 @@ struct chunk {
     bool intent;             /* to seal (FAIL-2a) */
     uint64_t seal_recorders; /* servers that recorded its seal, a bit each, also if lost since */
     uint64_t seal_logs;     /* servers whose log reached the seal when it was decided, a bit each */
-    size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
-                              are needed */
+    size_t logs_at_seal;    /* so many full members as are needed were there to answer then */
     bool sealed_by_primary; /* and it was the primary that said at which length */
     int32_t holder;         /* server; -1: nobody */
     uint64_t holder_incarnation;
@@ -245,6 +244,7 @@ struct lh_sim_observers {
     struct leases *leases; /* of programs */
     struct capabilities *capabilities;
     struct decided *decided; /* access.c */
+    struct foreign *foreign; /* foreign.c */
     struct own_logs *own_logs;
     struct heads *heads;
     struct tokens *tokens;

@@ -169,6 +169,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     }
     struct actor *a = lh_ob_actor(o, s->node);
     lh_ob_tokens_takes(o, a, s);
+    lh_ob_foreign_takes(o, a, s);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
     if (!is_strange(s) && a->part != PART_OTHER && lh_ob_reign_takes(o, a, s))
@@ -192,6 +193,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     struct actor *a = lh_ob_actor(o, s->node);
     if (a->part == PART_OTHER)
         return;
+    lh_ob_foreign_does(o, a, s);
     if (a->part == PART_MASTER) {
         lh_ob_reign_does(o, a, s);
         lh_ob_tokens_does(o, a, s);
@@ -357,6 +359,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
 {
     lh_ob_links_deinit(o);
     lh_ob_access_deinit(o);
+    lh_ob_foreign_deinit(o);
     lh_ob_capability_deinit(o);
     lh_ob_reign_forget(o);
     lh_ob_inv1_deinit(o);

@@ -67,6 +67,14 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
         "a client's calls do not say to which cluster it belongs; the master that it used last is "
         "started with a wrong prefix between two of them",
         "history"},
+    {"other-clusters-call-obeyed", "SES-10",
+        "a chunkserver does not look at which cluster calls it; it has the address that a server "
+        "of that one had, and chunks of the same numbers",
+        "SES-10"},
+    {"servers-name-no-cluster", "SES-10",
+        "what servers ask of each other does not say of which cluster they are; a primary leads a "
+        "server of another one, and counts it as a member",
+        "SES-10"},
     {"foreign-answer-ends-a-server", "SES-10",
         "a chunkserver that is answered by a master of another cluster stops", "story"},
     {0},

@@ -580,17 +580,32 @@ static bool check_who(
     return true;
 }
 
+static bool is_of_masters(const struct lh_sim_who *who)
+{
+    return who->kind == LH_SIM_WHO_MASTER || who->kind == LH_SIM_WHO_ACTIVE ||
+           who->kind == LH_SIM_WHO_STANDBY || who->kind == LH_SIM_WHO_MASTERS;
+}
+
+static bool is_of_servers(const struct lh_sim_who *who)
+{
+    return who->kind == LH_SIM_WHO_SERVER || who->kind == LH_SIM_WHO_PRIMARY ||
+           who->kind == LH_SIM_WHO_SECONDARY || who->kind == LH_SIM_WHO_SERVERS;
+}
+
 static bool check_etcd(
     const struct lh_sim_action *a, const struct lh_sim_crew *crew, char *text, size_t text_size)
 {
+    bool leads = a->kind == LH_SIM_ACT_ASTRAY;
+
     if (a->kind < LH_SIM_ACT_ETCD_QUORUM || a->kind > LH_SIM_ACT_ASTRAY)
+        return true;
+    if (leads && (is_of_servers(&a->who) || a->who.kind == LH_SIM_WHO_NAMED) && !a->now)
         return true;
     if (crew->etcd == 0)
         return lh_sim_complain(text, text_size, "there is no etcd");
-    if (a->kind == LH_SIM_ACT_ASTRAY && a->who.kind != LH_SIM_WHO_MASTER &&
-        a->who.kind != LH_SIM_WHO_ACTIVE && a->who.kind != LH_SIM_WHO_STANDBY &&
-        a->who.kind != LH_SIM_WHO_MASTERS && a->who.kind != LH_SIM_WHO_NAMED)
-        return lh_sim_complain(text, text_size, "only masters have a prefix");
+    if (leads && !is_of_masters(&a->who) && a->who.kind != LH_SIM_WHO_NAMED)
+        return lh_sim_complain(text, text_size,
+            "masters are led to another cluster, and chunkservers to one that has begun");
     if ((a->kind == LH_SIM_ACT_ETCD_LAG || a->kind == LH_SIM_ACT_ETCD_FLIP) &&
         a->who.kind != LH_SIM_WHO_ETCD && a->who.kind != LH_SIM_WHO_ETCDS &&
         a->who.kind != LH_SIM_WHO_NAMED)

@@ -80,7 +80,8 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_ETCD_KEEP,        /* a snapshot is kept ... */
     LH_SIM_ACT_ETCD_RESTORE,     /* ... and put in place of the state */
     LH_SIM_ACT_ASTRAY, /* the master `who` starts again with the prefix of another cluster, with
-                          `now` of none, for `hold` */
+                          `now` of none, for `hold`; or the chunkserver as one of another cluster,
+                          with the same chunks */
     /* Requests, given to a client without waiting for the answer. */
     LH_SIM_ACT_RECALL,
     LH_SIM_ACT_RELEASE,
