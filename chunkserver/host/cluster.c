@@ -44,10 +44,8 @@ static void refuse(struct lh_cs_host *cs, struct lh_cs_link *l)
 bool lh_cs_cluster_refuses(
     struct lh_cs_host *cs, struct lh_cs_link *l, const ProtobufCMessage *request)
 {
-    uint64_t named = lh_request_cluster(request);
-
-    if (named != 0)
-        l->cluster = named;
+    if (l->cluster == 0)
+        l->cluster = lh_request_cluster(request); /* which looks the field up by name */
     if (l->cluster == 0 || cs->cluster.hash == 0 || l->cluster == cs->cluster.hash ||
         LH_PLANTED("other-clusters-call-obeyed"))
         return false;
