@@ -203,7 +203,7 @@ static Leasehold__AppendPart *next_part(struct outgoing *o, const struct lh_clie
     return part;
 }
 
-/* Ends first: the server has room for so many lanes. */
+/* Ends first: the server has room for so many lanes, and for one batch that is half there. */
 static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o, size_t most)
 {
     size_t ends = s->end_count < most ? s->end_count : most;
@@ -278,6 +278,8 @@ static void put_parts(struct lh_client_stream *s, struct outgoing *o)
     bool alone = HASH_COUNT(s->lanes) == 1;
 
     put_ends_and_openings(s, o, c->message_parts);
+    if (s->end_count > 0)
+        return; /* one of them may have a batch half sent, which another one's must not follow */
     put_little(s, o, s->much == NULL ? c->shared_bytes : (c->shared_bytes + 1) / 2, alone);
     put_much(s, o, alone);
 }

@@ -777,6 +777,33 @@ static void a_lane_with_much_has_its_turn_beside_any_number_with_little(void **s
     world_deinit(&m.w);
 }
 
+/* To the server the batch of that lane is still arriving, and there is room for one. */
+static void the_end_of_a_lane_in_the_midst_of_a_batch_goes_before_other_batches(void **state)
+{
+    struct many m;
+    struct lh_submit_call huge, other;
+    bool ended = false;
+
+    (void)state;
+    open_lanes_with(&m, 3, (struct lh_client_config){.message_parts = 1});
+    give(&m, 1, HUGE, &huge);
+    assert_int_equal(expect_part(&m.w, m.stream)->lane, m.lane[1]);
+    close_one(&m.w, m.a[0]);
+    say_refused(&m.w, m.stream, m.lane[1], m.a[1].writer, LH_ERR_NOT_PRIMARY);
+    expect_request(&m.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
+    give(&m, 2, HUGE, &other);
+    for (bool went = false; !went;) {
+        say_sent(&m.w, m.stream);
+        const Leasehold__AppendRequest *q = expect_send(&m.w, m.stream);
+        for (size_t i = 0; i < q->n_parts; i++) {
+            ended = ended || (q->parts[i]->end && q->parts[i]->lane == m.lane[1]);
+            went = went || q->parts[i]->bytes > 0;
+        }
+        assert_true(ended || !went);
+    }
+    world_deinit(&m.w);
+}
+
 /* A server takes a lane that it does not know, and whose number is no new one, for one that has
  * ended. */
 static void lanes_begin_in_the_order_of_their_numbers(void **state)
@@ -891,6 +918,7 @@ int main(void)
         cmocka_unit_test(a_huge_batch_goes_in_parts_beside_small_ones),
         cmocka_unit_test(a_writer_does_not_come_back_to_an_older_stream),
         cmocka_unit_test(a_lane_with_much_has_its_turn_beside_any_number_with_little),
+        cmocka_unit_test(the_end_of_a_lane_in_the_midst_of_a_batch_goes_before_other_batches),
         cmocka_unit_test(lanes_begin_in_the_order_of_their_numbers),
         cmocka_unit_test(what_gathers_while_messages_are_unanswered_goes_together),
         cmocka_unit_test(large_batches_do_not_wait_for_answers),
