@@ -181,6 +181,14 @@ void *lh_idmap_from(const struct lh_idmap *map, uint64_t id)
     return at + 1 < map->place_count ? map->places[at + 1].page->records[0] : NULL;
 }
 
+void *lh_idmap_last(const struct lh_idmap *map)
+{
+    if (map->place_count == 0)
+        return NULL;
+    const struct lh_idmap_page *page = map->places[map->place_count - 1].page;
+    return page->records[page->count - 1];
+}
+
 void *lh_idmap_find(const struct lh_idmap *map, uint64_t id)
 {
     void *record = lh_idmap_from(map, id);

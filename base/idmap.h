@@ -37,6 +37,8 @@ void lh_idmap_remove(struct lh_idmap *map, const void *record);
 void *lh_idmap_find(const struct lh_idmap *map, uint64_t id);
 /* The record with the least number that is not below `id`; NULL: there is none. */
 void *lh_idmap_from(const struct lh_idmap *map, uint64_t id);
+/* The record with the greatest number; NULL: there is none. */
+void *lh_idmap_last(const struct lh_idmap *map);
 
 /* The word beside that record, 0 at first; good until the map changes. NULL: there is no record. */
 uint32_t *lh_idmap_word(const struct lh_idmap *map, uint64_t id);

@@ -51,6 +51,8 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->challenge = s->registration.challenge;
     m->read_only = s->disk.failing && lh_cs_disk_is_read_only(s);
     m->replica_count = s->logs->replicas.count;
+    const struct lh_cs_replica *last = lh_idmap_last(&s->logs->replicas);
+    m->last_chunk = last == NULL ? 0 : last->chunk;
 }
 
 /* SES-1b: the process before may have used any number of this incarnation. */
@@ -95,7 +97,7 @@ static void send_piece(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
     size_t most = cs->config.bounds.register_replicas;
-    size_t room = most < s->logs->replicas.count ? most : s->logs->replicas.count;
+    size_t count = s->logs->replicas.count + 1, room = most < count ? most : count;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Register piece = LEASEHOLD__REGISTER__INIT;
     Leasehold__ReplicaReport *reports;

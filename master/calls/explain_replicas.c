@@ -103,9 +103,10 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
         break;
     case LH_M_GONE:
         lh_m_say(out, "%s is gone: %s for longer than the grace period.", s->id,
-            s->room.read_only ? "its disk could not be written (what it has can be read)"
-            : s->room.failing ? "its disk has not answered"
-                              : "it has been away");
+            lh_m_live(m, s) && !lh_m_heard_out(s) ? "it has not shown all that it has"
+            : s->room.read_only ? "its disk could not be written (what it has can be read)"
+            : s->room.failing   ? "its disk has not answered"
+                                : "it has been away");
         break;
     case LH_M_LOST:
         if (lh_m_is_kept(m, member))

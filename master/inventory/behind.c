@@ -29,21 +29,28 @@ void lh_m_restored(struct lh_master *m)
     lh_m_set_behind(m, "this master was started with --restored: the metadata is an older copy");
 }
 
+bool lh_m_number_evidence(struct lh_master *m, const struct lh_m_server *s, uint64_t chunk)
+{
+    if (chunk < m->next_chunk)
+        return false;
+    LH_MARK("number-not-given-out");
+    lh_m_set_behind(m,
+        "chunkserver %s has a replica of chunk %" PRIu64
+        ", and this master has not given out a number above %" PRIu64
+        " yet: the metadata looks like an older copy",
+        s->id, chunk, m->next_chunk - 1);
+    if (chunk < CHUNK_MAX) {
+        m->next_chunk = chunk + 1;
+        lh_m_dirty_master(m);
+    }
+    return true;
+}
+
 static bool unknown_evidence(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
 {
-    if (r->chunk >= m->next_chunk) {
-        lh_m_set_behind(m,
-            "chunkserver %s has a replica of chunk %" PRIu64
-            ", and this master has not given out a number above %" PRIu64
-            " yet: the metadata looks like an older copy",
-            s->id, r->chunk, m->next_chunk - 1);
-        if (r->chunk < CHUNK_MAX) {
-            m->next_chunk = r->chunk + 1;
-            lh_m_dirty_master(m);
-        }
+    if (lh_m_number_evidence(m, s, r->chunk))
         return true;
-    }
     if (lh_m_chunk_leaves(m, r->chunk) || lh_m_prealloc_known(m, r->chunk))
         return false;
     const struct lh_m_tombstone *t = lh_m_tombstone_find(m, r->chunk);

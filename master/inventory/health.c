@@ -23,15 +23,20 @@ enum lh_m_health lh_m_member_health(
         return LH_M_JOINING;
     if (member->lost)
         return LH_M_LOST;
-    if (s->session.lessee.session == 0)
-        return within_grace(m, s->session.away_since) ? LH_M_AWAY : LH_M_GONE;
     if (!lh_m_live(m, s) || !lh_m_heard_out(s))
-        return LH_M_AWAY;
+        return lh_m_is_gone(m, s) ? LH_M_GONE : LH_M_AWAY;
     if (member->seen != lh_m_session_of(s))
         return LH_M_MISSING;
     if (s->room.failing)
         return within_grace(m, s->room.failing_since) ? LH_M_AWAY : LH_M_GONE;
     return member->stale ? LH_M_STALE : LH_M_GOOD;
+}
+
+/* Also in sessions that run: nobody is waited for for ever. */
+bool lh_m_is_gone(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return !lh_m_heard_out(s) && !within_grace(m, s->report.since) &&
+           !(s->session.lessee.session != 0 && LH_PLANTED("shows-for-ever"));
 }
 
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
@@ -111,12 +116,11 @@ void lh_m_disk_fails(struct lh_master *m, struct lh_m_server *s, bool failing, b
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
 {
-    if (s->session.lessee.session != 0 && !s->room.failing)
+    if (lh_m_heard_out(s) && !s->room.failing)
         return lh_nanoseconds(0);
     return lh_instant_until(
         m->now, lh_instant_add(
-                    s->session.lessee.session == 0 ? s->session.away_since : s->room.failing_since,
-                    m->config.grace));
+                    lh_m_heard_out(s) ? s->room.failing_since : s->report.since, m->config.grace));
 }
 
 void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
@@ -136,6 +140,10 @@ void lh_m_reported(
 
     if (member == NULL || r->lost)
         return;
+    if (member->lost && member->seen == lh_m_session_of(s)) {
+        LH_MARK("report-older-than-a-loss");
+        return;
+    }
     if (c->sealed)
         member->sealed = r->sealed && r->version == c->version;
     else
@@ -176,6 +184,7 @@ static void grace_timer(void *core, struct lh_timer *timer)
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
         s->session.lessee.session == 0 ? "is away"
+        : !lh_m_heard_out(s)           ? "has not shown all that it has"
         : s->room.read_only            ? "has not been able to write to its disk"
                                        : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
@@ -186,9 +195,9 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
     s->room.grace_timer.fire = grace_timer;
     lh_timer_unset(&m->timers, &s->room.grace_timer);
-    if (s->session.lessee.session == 0)
-        lh_timer_set(&m->timers, &s->room.grace_timer,
-            lh_instant_add(s->session.away_since, m->config.grace));
+    if (!lh_m_heard_out(s))
+        lh_timer_set(
+            &m->timers, &s->room.grace_timer, lh_instant_add(s->report.since, m->config.grace));
     else if (s->room.failing)
         lh_timer_set(&m->timers, &s->room.grace_timer,
             lh_instant_add(s->room.failing_since, m->config.grace));

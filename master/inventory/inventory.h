@@ -132,12 +132,18 @@ void lh_m_look_at_reports(struct lh_master *m);
 bool lh_m_reports_wait(const struct lh_master *m);
 /* What a registration tells of replicas, a piece of it: kept, and looked at in steps once the
  * registration is answered. `more`: other pieces follow. Until all have come and were looked at,
- * its replicas count as away. */
+ * its replicas count as away or lost. */
 void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *items,
     size_t count, bool more);
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s);
+/* The registration is answered, or all of it was looked at. */
+void lh_m_reports_follow(struct lh_master *m, struct lh_m_server *s);
+/* The session is over, or another one begins: from now on it is not known what the server has. */
+void lh_m_reports_end(struct lh_master *m, struct lh_m_server *s);
 /* Has all that the registration of its session tells been looked at? */
 bool lh_m_heard_out(const struct lh_m_server *s);
+/* Has it been away for longer than the grace period, or in sessions without having shown all? */
+bool lh_m_is_gone(const struct lh_master *m, const struct lh_m_server *s);
 void lh_m_on_possible_loss(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);
 
@@ -162,6 +168,8 @@ void lh_m_garbage_soon(struct lh_master *m);
 /* The operator says that the store was restored from a backup: raises what may be in use, but for
  * the reign (SES-9). */
 void lh_m_restored(struct lh_master *m);
+/* Looks for a sign of that in the number of a chunk that a server has. True: it is one. */
+bool lh_m_number_evidence(struct lh_master *m, const struct lh_m_server *s, uint64_t chunk);
 /* Looks for signs of that in a report; `c` is NULL if there is no such chunk. True: it is one. */
 bool lh_m_report_evidence(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c, const struct lh_m_report *r);

@@ -14,7 +14,20 @@ static bool pending(const struct lh_m_server *s)
 
 bool lh_m_heard_out(const struct lh_m_server *s)
 {
-    return s->session.announced && !pending(s) && !s->report.more;
+    return s->session.lessee.session != 0 && s->session.announced && !pending(s) && !s->report.more;
+}
+
+void lh_m_reports_follow(struct lh_master *m, struct lh_m_server *s)
+{
+    s->report.heard = lh_m_heard_out(s);
+    lh_m_server_changed(m, s);
+}
+
+void lh_m_reports_end(struct lh_master *m, struct lh_m_server *s)
+{
+    if (s->report.heard || s->report.since.ns == 0)
+        s->report.since = m->now;
+    s->report.heard = false;
 }
 
 void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *items,
@@ -31,7 +44,7 @@ void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct l
     }
     s->report.more = more && !LH_PLANTED("heard-out-with-its-leases");
     if (count == 0 && lh_m_heard_out(s))
-        lh_m_server_changed(m, s);
+        lh_m_reports_follow(m, s);
 }
 
 static void empty(struct lh_m_server *s)
@@ -134,7 +147,7 @@ static void looked_at(struct lh_master *m, struct lh_m_server *s)
             "chunkserver %s has %zu replicas that this master knows nothing of; they are left "
             "alone",
             s->id, s->report.unknown);
-    lh_m_server_changed(m, s);
+    lh_m_reports_follow(m, s);
 }
 
 void lh_m_look_at_reports(struct lh_master *m)

@@ -8,7 +8,7 @@ void lh_m_servers_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-        s->session.away_since = m->now;
+        s->session.away_since = s->report.since = m->now;
     lh_m_unsettled(m);
 }
 

@@ -125,6 +125,10 @@ void lh_m_census_begin(struct lh_master *m)
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         s->census.members_so_far = s->census.needed_so_far = 0;
         s->census.copying = s->copies_in > 0;
+        if (s->census.unseen && (lh_m_heard_out(s) || lh_m_is_gone(m, s))) {
+            s->census.unseen = false;
+            s->census.first = v->begun;
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 
 bool lh_m_counted(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return m->moving.complete >= s->census.first;
+    return !s->census.unseen && m->moving.complete >= s->census.first;
 }
 
 bool lh_m_safe_to_stop(const struct lh_master *m, const struct lh_m_server *s)
@@ -64,8 +64,11 @@ void lh_m_server_left(struct lh_master *m, struct lh_m_server *s, bool replaced)
 {
     lh_m_extras_forget(m, s);
     lh_m_copies_end(m, s);
-    if (replaced)
-        lh_m_reports_forget(m, s);
+    lh_m_reports_end(m, s);
+    if (!replaced)
+        return;
+    lh_m_reports_forget(m, s);
+    s->census.unseen = true;
 }
 
 void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
@@ -73,6 +76,7 @@ void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
     LH_ASSERT(s->session.lessee.count == 0);
     lh_m_session_replace(m, &s->session, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
     lh_m_server_left(m, s, true);
+    s->census.unseen = false; /* it has nothing any more */
     s->session.away_since = m->now;
     lh_m_server_changed(m, s);
     s->incarnation = s->session.lessee.process = s->registration = 0;

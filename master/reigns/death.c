@@ -45,8 +45,7 @@ static void write_resigned(struct lh_reigns *r)
 void lh_r_death_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
 {
     const Etcdserverpb__KeyValue *kv = reply->n_kvs > 0 ? reply->kvs[0] : NULL;
-    LeaseholdStored__Head *head =
-        kv == NULL ? NULL : lh_r_head_read(kv->value.data, kv->value.len);
+    LeaseholdStored__Head *head = kv == NULL ? NULL : lh_r_head_read(kv->value.data, kv->value.len);
 
     if (head == NULL || head->format > LH_REIGN_FORMAT ||
         head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING ||

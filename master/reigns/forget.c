@@ -50,8 +50,7 @@ static void delete_record(struct lh_reigns *r, const struct lh_r_record *record)
     free(name.data);
 }
 
-void lh_r_forget(
-    struct lh_reigns *r, uint64_t link, const Leasehold__ForgetMasterRequest *request)
+void lh_r_forget(struct lh_reigns *r, uint64_t link, const Leasehold__ForgetMasterRequest *request)
 {
     const struct lh_r_record *record = record_of(r, request->master_id);
     char text[200];
@@ -60,8 +59,8 @@ void lh_r_forget(
     if (strcmp(request->master_id, r->config.id) == 0) {
         reply(r, link, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT, "this is the active master");
     } else if (record == NULL) {
-        (void)snprintf(text, sizeof text, "there is no record of a master \"%.128s\"",
-            request->master_id);
+        (void)snprintf(
+            text, sizeof text, "there is no record of a master \"%.128s\"", request->master_id);
         reply(r, link, LEASEHOLD__ERROR_CODE__NOT_FOUND, text);
     } else if (lh_r_call_is_open(r, LH_R_FORGET)) {
         lh_fx_close(r->fx, link, LH_ERR_UNAVAILABLE, "another record is being deleted");
@@ -73,10 +72,10 @@ void lh_r_forget(
 
 void lh_r_forget_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *m)
 {
-    bool there = !m->succeeded && m->n_responses > 0 &&
-                 m->responses[0]->response_case ==
-                     ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE &&
-                 m->responses[0]->response_range->n_kvs > 0;
+    bool there =
+        !m->succeeded && m->n_responses > 0 &&
+        m->responses[0]->response_case == ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE &&
+        m->responses[0]->response_range->n_kvs > 0;
 
     r->list_at = r->now; /* it is not in the next answer any more */
     if (r->forget_link == 0)

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static void ask_range(struct lh_reigns *r, enum lh_r_purpose purpose,
-    const struct lh_r_bytes *from, const struct lh_r_bytes *end, int64_t revision)
+static void ask_range(struct lh_reigns *r, enum lh_r_purpose purpose, const struct lh_r_bytes *from,
+    const struct lh_r_bytes *end, int64_t revision)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
 

@@ -193,8 +193,7 @@ static void announced(struct lh_master *m, struct lh_m_session *session)
             lh_m_creation_send(m, creation->chunk, s);
     push_all(m, s);
     lh_m_roll_announced(m, s);
-    if (lh_m_heard_out(s))
-        lh_m_server_changed(m, s);
+    lh_m_reports_follow(m, s);
     lh_m_touch_waited(m);
 }
 

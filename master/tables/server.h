@@ -46,6 +46,7 @@ struct lh_m_census {
     uint64_t members, needed;               /* as the last complete census found them */
     uint64_t members_so_far, needed_so_far; /* in the one under way */
     uint64_t first; /* an earlier census began before the operator's word, and says nothing */
+    bool unseen;    /* none began since all was seen that it registered with (SES-1a) */
     bool copying;   /* it was receiving replicas when the one under way began */
     char *obstacle; /* why they have nowhere to go; NULL: as far as is known they have */
 };
@@ -83,7 +84,9 @@ struct lh_m_server {
         struct lh_m_report
             *items; /* of the registration: what has come, looked at from `next` on */
         size_t count, capacity, next, unknown;
-        bool more; /* pieces of it are still to come (SES-1a) */
+        bool more;               /* pieces of it are still to come (SES-1a) */
+        bool heard;              /* all has come and was looked at, when the session ran last */
+        struct lh_instant since; /* else: since then it has not been so */
     } report;
     uint32_t copies_in, copies_out;  /* replicas that it is receiving, or is the first source of */
     TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */

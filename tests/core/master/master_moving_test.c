@@ -581,6 +581,154 @@ static void a_damaged_replica_that_is_copied_to_is_needed(void **state)
     assert_false(info_of(a)->safe_to_stop);
 }
 
+/* SES-1a: nor before it has shown what it has of it: each member at it counts as away. */
+static void a_damaged_replica_that_is_not_shown_yet_is_needed(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    for (size_t i = 0; i < 3; i++)
+        lose(&all[i], 1, true);
+    drain(a);
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+    a->incarnation++;
+    a->link = 0;
+    a->piece = 0;
+    a->more = a->leases_shown = true;
+    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, a));
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+    report.chunk = report.version = 1;
+    report.lost = report.kept = true;
+}
+
+/* What is reported of a replica at once is newer than what a piece before it says (SES-1a). */
+static void a_piece_that_is_looked_at_late_says_nothing_of_a_loss_behind_it(void **state)
+{
+    Leasehold__ReplicaReport reports[2] = {
+        LEASEHOLD__REPLICA_REPORT__INIT, LEASEHOLD__REPLICA_REPORT__INIT};
+
+    (void)state;
+    w.config.repair_streams = 0;
+    w.config.step_work = 1;
+    world_crash(&w);
+    up(3);
+    sealed_files(2, 3, 1000);
+    for (size_t i = 1; i < 3; i++)
+        lose(&all[i], 2, true);
+    a->incarnation++;
+    a->link = 0;
+    a->piece = 0;
+    a->more = a->leases_shown = true;
+    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, a));
+    for (unsigned i = 0; i < 2; i++) {
+        reports[i].chunk = i + 1;
+        reports[i].version = 1;
+        reports[i].sealed = true;
+        reports[i].length = 1000;
+    }
+    a->piece = 1;
+    a->more = false;
+    server_register_with(&w, a, reports, 2, NULL, 0);
+    lose(a, 2, true);
+    drain(a);
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+    assert_int_equal(info_of(a)->replicas_to_move, 2);
+}
+
+/* SES-1a, REC-10: the last replica is at no member, and its server has not shown it yet. */
+static void a_server_that_has_not_shown_all_is_not_decommissioned(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    report.chunk = report.version = 1;
+    report.sealed = true;
+    report.length = 1000;
+    assert_true(server_register_with(&w, d, &report, 1, NULL, 0));
+    assert_true(server_heartbeat(&w, d));
+    for (size_t i = 0; i < 3; i++)
+        lose(&all[i], 1, false);
+    drain(d);
+    obedience(5000);
+    assert_false(info_of(d)->safe_to_stop);
+    assert_int_equal(info_of(d)->replicas_to_move, 1);
+    world_break_link(&w, d->link); /* and comes back at once, before its session is over */
+    d->link = 0;
+    d->registration++;
+    d->piece = 0;
+    d->more = d->leases_shown = true;
+    assert_true(server_register_with(&w, d, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, d));
+    obedience(5000);
+    assert_false(info_of(d)->safe_to_stop);
+}
+
+static void the_last_replica_of_a_chunk_is_not_decommissioned_unseen(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+
+    (void)state;
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(1, 3, 1000);
+    report.chunk = report.version = 1;
+    report.sealed = true;
+    report.length = 1000;
+    assert_true(server_register_with(&w, d, &report, 1, NULL, 0));
+    assert_true(server_heartbeat(&w, d));
+    for (size_t i = 0; i < 3; i++)
+        lose(&all[i], 1, false);
+    set_server("d", LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING);
+    obedience(5000);
+    assert_false(info_of(d)->safe_to_stop);
+    assert_int_equal(info_of(d)->replicas_to_move, 1);
+    world_break_link(&w, d->link); /* and comes back at once, before its session is over */
+    d->link = 0;
+    d->registration++;
+    d->piece = 0;
+    d->more = d->leases_shown = true;
+    assert_true(server_register_with(&w, d, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, d));
+    for (int k = 0; k < 50 && info_of(d) != NULL; k++) {
+        world_advance(&w, 100);
+        for (size_t n = 0; n < 4; n++)
+            server_heartbeat(&w, &all[n]);
+    }
+    assert_non_null(info_of(d)); /* not forgotten */
+}
+
+/* KEEP-1: nobody is waited for for ever. */
+static void pieces_that_do_not_end_keep_no_member_away_for_ever(void **state)
+{
+    (void)state;
+    up(3);
+    sealed_files(1, 3, 1000);
+    assert_true(server_register(&w, d));
+    assert_true(server_heartbeat(&w, d));
+    a->incarnation++;
+    a->link = 0;
+    a->piece = 0;
+    a->more = a->leases_shown = true;
+    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, a));
+    obedience(2000000); /* the grace is 300 s */
+    assert_true(lies_on(1, d));
+}
+
 /* Of one that has nothing of it nothing is lost. */
 static void a_replica_of_which_nothing_is_left_is_not_needed(void **state)
 {
@@ -1005,6 +1153,11 @@ int main(void)
         STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
         STORY(the_last_damaged_replica_is_needed),
         STORY(a_damaged_replica_that_is_copied_to_is_needed),
+        STORY(a_server_that_has_not_shown_all_is_not_decommissioned),
+        STORY(the_last_replica_of_a_chunk_is_not_decommissioned_unseen),
+        STORY(pieces_that_do_not_end_keep_no_member_away_for_ever),
+        STORY(a_piece_that_is_looked_at_late_says_nothing_of_a_loss_behind_it),
+        STORY(a_damaged_replica_that_is_not_shown_yet_is_needed),
         STORY(a_replica_of_which_nothing_is_left_is_not_needed),
         STORY(the_primary_of_a_tail_moves_and_then_its_replica),
         STORY(a_drained_member_of_an_idle_tail_goes_once_it_is_one_too_many),
