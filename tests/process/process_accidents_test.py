@@ -138,14 +138,15 @@ class AccidentsTest(Accidents, LoadedTest):
             self.say(f"{one.name}: {next(step)}")
             steps.append(step)
         # Shorter and longer than a reign, and now and then longer than a session.
-        time.sleep(self.chance.choice((0, 0.1, 0.5, 1, 2, 4)))
+        pause = self.chance.choice((0, 0.1, 0.5, 1, 2, 4))
+        time.sleep(pause)
         self.chance.shuffle(steps)
         for step in steps:
             next(step, None)
         self.wait_well()
         longest = self.pauses.take()
         name = max(longest, key=longest.get)
-        self.say(f"all goes on; {name} stood still for {longest[name]:.1f} s")
+        self.say(f"for {pause} s; all goes on; {name} stood still for {longest[name]:.1f} s")
         self.longest = max(self.longest, (longest[name], name, " + ".join(r.name for r in rows)))
         self.assertLess(longest[name], LIMIT_S, name)
 
