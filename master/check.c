@@ -338,7 +338,7 @@ static void check_program(const struct lh_master *m, const struct lh_m_program *
     }
     LH_ASSERT(attached == p->attached_count);
     LH_ASSERT(!p->back || (!p->over && p->session.lessee.former == 0));
-    LH_ASSERT(!p->over || (p->session.link == 0 && p->request_count == 0));
+    LH_ASSERT(!p->over || ((p->closed || p->session.link == 0) && p->request_count == 0));
     LH_ASSERT(p->session.link != 0 || (p->parked || p->over || !m->started));
     if (p->session.link != 0) {
         struct lh_m_link *l;

@@ -143,6 +143,11 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
     /* First: also one that is not known has seen what it has seen. */
     int seen =
         lh_m_reign_check(m, "a program", a->reign_seen, a->reign_name_seen, 0, text, sizeof text);
+    if (p != NULL && p->closed && (!p->over || p->dirty || !lh_m_is_durable(m, p->ticket))) {
+        LH_MARK("attached-while-it-closes");
+        refuse(m, l, LH_ERR_UNAVAILABLE, "the session is being closed");
+        return;
+    }
     if (p == NULL ? !a->opens : !goes_on(m, p)) {
         lh_m_refuse_unknown(m, l);
         return;

@@ -170,7 +170,8 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
     }
 }
 
-/* PS-1. Its locks and values follow in the next steps, as if it had run out. */
+/* PS-1. Its locks and values follow in the next steps, as if it had run out. The program is
+ * answered when no later master will wait for it. */
 static void on_close(struct lh_master *m, struct lh_m_link *l)
 {
     struct lh_m_program *p = lh_m_session_program(l->session);
@@ -178,7 +179,10 @@ static void on_close(struct lh_master *m, struct lh_m_link *l)
     LH_MARK("program-closed");
     p->closed = true;
     lh_lessee_stop(&m->leases, &p->session.lessee);
-    lh_m_end_stream(m, l, LH_OK, NULL);
+    lh_m_say_nothing(m, p);
+    lh_m_locks_park(m, p);
+    if (LH_PLANTED("close-answered-early"))
+        lh_m_end_stream(m, l, LH_OK, NULL);
 }
 
 static void message(struct lh_master *m, struct lh_m_link *l, const void *any)
@@ -188,6 +192,8 @@ static void message(struct lh_master *m, struct lh_m_link *l, const void *any)
 
     if (attached && l->session->link != l->id && !LH_PLANTED("old-showing-believed"))
         return;
+    if (attached && lh_m_session_program(l->session)->closed)
+        return; /* it has said that this is the end */
     if (request->body_case == LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH && !attached) {
         lh_m_on_attach(m, l, request->attach);
         return;
@@ -244,19 +250,26 @@ static void log_end(struct lh_master *m, const struct lh_m_program *p)
             p->title, p->host, p->process, p->locks);
 }
 
+static void end_stream_of(struct lh_master *m, struct lh_m_program *p, int error, const char *text)
+{
+    struct lh_m_link *l;
+
+    HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
+    if (l != NULL)
+        lh_m_end_stream(m, l, error, text);
+}
+
 /* It has run out, or was closed; its leases follow. */
 static void run_out(void *core, struct lh_lessee *lessee)
 {
     struct lh_master *m = core;
     struct lh_m_program *p = lh_m_lessee_program(lessee);
-    struct lh_m_link *l;
 
     LH_MARK("program-session-over");
     m->counts.programs_ended++;
     log_end(m, p);
-    HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
-    if (l != NULL)
-        lh_m_end_stream(m, l, LH_ERR_UNKNOWN_SESSION, "the session is over");
+    if (!p->closed)
+        end_stream_of(m, p, LH_ERR_UNKNOWN_SESSION, "the session is over");
     lh_m_program_over(m, p);
     lh_m_program_heard(m, p);
     lh_m_locks_session_over(m, p);
@@ -352,6 +365,8 @@ static void durable(struct lh_master *m, struct lh_m_program *p)
     if (!lh_m_is_durable(m, p->ticket))
         return;
     lh_m_session_announce(m, &p->session);
+    if (p->closed && p->over && !p->dirty)
+        end_stream_of(m, p, LH_OK, NULL);
     lh_m_program_settle(m, p);
 }
 

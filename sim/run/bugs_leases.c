@@ -5,6 +5,10 @@ const struct lh_sim_bug lh_sim_lease_bugs[] = {
     {"quiet-stream-stays", "HA-10",
         "a session on which nothing is asked stays at a master that froze, whatever others know",
         "story"},
+    {"close-answered-early", "PS-1",
+        "a program is told that its session is closed before that is durable; the next master "
+        "waits for it",
+        "story"},
     {"greeting-of-lower-reign-believed", "PS-2",
         "a program shows what it has to a master that is deposed, and takes what that one says",
         "INV-13"},

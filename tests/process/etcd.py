@@ -232,7 +232,7 @@ class Etcd:
     # Keys.
 
     def _any(self):
-        return next(m for m in self.members.values() if m.running())
+        return next(m for m in self.members.values() if m.running() and not m.paused)
 
     def put(self, key, value, member=None):
         """Returns the revision."""

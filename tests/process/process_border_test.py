@@ -23,7 +23,7 @@ import sys
 import time
 import unittest
 
-from process_cluster import ClusterTest, Host, wait_for
+from process_cluster import ClusterTest, Host, seconds_of, wait_for
 
 PATH = "/border/log"
 SECONDS = 60
@@ -411,10 +411,6 @@ class Until(unittest.TestSuite):
             if time.monotonic() >= self.ends:
                 return
             yield BorderTest(name)
-
-
-def seconds_of(text):
-    return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
 
 
 def main():

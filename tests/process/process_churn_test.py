@@ -11,14 +11,12 @@ LEASEHOLD_CHURN_SECONDS says for how long (25 and 12).
 
 import os
 import random
-import re
 import signal
-import subprocess
-import threading
 import time
 
 import process_cluster
-from process_cluster import ClusterTest, Writer, binary, wait_for
+from process_cluster import ClusterTest, Writer, wait_for
+from process_load import Follower, SlowWriter
 
 PATH = "/churn/log"
 WRITERS = 16
@@ -29,15 +27,8 @@ DESCRIPTORS = 256
 MEMORY = 640 << 20
 
 
-class SlowWriter(Writer):
-    """Small records and few of them: it is the faults that count, and all is read back."""
-
+class SmallWriter(SlowWriter):
     RECORDS_PER_TICK = 2
-    TICK_S = 0.02
-
-    def record(self, index):
-        filler = random.Random(self.number << 32 | index)
-        return b"%03d %08d %s" % (self.number, index, b"x" * filler.choice((0, 7, 90, 300)))
 
 
 class LargeWriter(Writer):
@@ -50,37 +41,6 @@ class LargeWriter(Writer):
         filler = random.Random(self.number << 32 | index)
         size = filler.choice((1, 2 << 20, 9_000_000, 15_000_000))
         return b"%03d %08d %s" % (self.number, index, bytes((97 + index % 26,)) * size)
-
-
-class Follower:
-    """`leasehold tail -f`, with all that is there when it gets to it: each record once, in the
-    file's order."""
-
-    def __init__(self, cluster, path):
-        self.seen = {}  # writer: records
-        self.complaint = None
-        self.process = subprocess.Popen(
-            [binary("leasehold"), "tail", "-n", "1000000", "-f", "--positions", path],
-            stdout=subprocess.PIPE, env=cluster.environment())
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self):
-        last = (-1, 0)
-        for line in self.process.stdout:
-            match = re.match(rb"(\d+):(\d+)\t(\d{3}) (\d{8}) ", line[:64])
-            position = tuple(map(int, match.groups()[:2]))
-            writer, index = map(int, match.groups()[2:])
-            if position <= last or index != self.seen.get(writer, 0):
-                self.complaint = self.complaint or line[:64]
-            last = position
-            self.seen[writer] = index + 1
-
-    def finish(self):
-        self.process.kill()
-        self.process.wait()
-        self._thread.join()
-        self.process.stdout.close()
 
 
 class ChurnTest(ClusterTest):
@@ -145,7 +105,7 @@ class ChurnTest(ClusterTest):
             servers=4, session_term="3s", chunk_term="6s",
             master_flags=("--grace=5s",), server_flags=("--scrub-period=30s",))
         cluster.command("create", "--chunk-size=1MiB", PATH)
-        self.writers = [SlowWriter(cluster, PATH, i) for i in range(WRITERS)]
+        self.writers = [SmallWriter(cluster, PATH, i) for i in range(WRITERS)]
         self.await_progress(20)
         turns = self.churn(float(SECONDS or 25))
         self.finish_writers()
@@ -170,20 +130,13 @@ class ChurnTest(ClusterTest):
         followers = [Follower(cluster, PATH) for _ in range(3)]
         for f in followers:
             self.addCleanup(f.finish)
-        self.writers = ([SlowWriter(cluster, PATH, i) for i in range(WRITERS - 2)] +
+        self.writers = ([SmallWriter(cluster, PATH, i) for i in range(WRITERS - 2)] +
                         [LargeWriter(cluster, PATH, i) for i in range(WRITERS - 2, WRITERS)])
         self.await_progress(1)
         turns = self.churn(float(SECONDS or 12))
         self.finish_writers()
-        sent = {w.number: w.sent for w in self.writers}
-
-        def seen():
-            for f in followers:
-                self.assertIsNone(f.complaint)
-                self.assertIsNone(f.process.poll(), f"a follower ended, having seen {f.seen}")
-            return all(f.seen == sent for f in followers)
-
-        wait_for("the followers to have seen all", seen)
+        for f in followers:
+            f.wait_seen({w.number: w.sent for w in self.writers})
         wait_for("full replication", self.whole, interval=0.5)
         records = self.check_file(PATH)
         fsck = cluster.run("fsck", "--deep")

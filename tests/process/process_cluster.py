@@ -107,6 +107,11 @@ def free_port():
     return free_ports(0)
 
 
+def seconds_of(text):
+    """Of an option such as --for=10m."""
+    return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
+
+
 def wait_for(what, condition, timeout=PATIENCE_S, interval=0.05):
     """Waits until condition() is true and returns that; fails after `timeout` seconds by the name
     `what`, which may be a function: it is called then."""

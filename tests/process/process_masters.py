@@ -113,16 +113,18 @@ class MastersCluster(Cluster):
 
 
 class Names:
-    """Clients of names (process_names.py), and whether what they were answered is true."""
+    """Clients of names (process_names.py), and whether what they were answered is true.
 
-    def __init__(self, cluster, folder="/names", clients=3):
+    `pause`: seconds between two calls of one client."""
+
+    def __init__(self, cluster, folder="/names", clients=3, pause=0):
         self.cluster, self.folder = cluster, folder
-        self.output = os.path.join(cluster.folder, folder.strip("/") + ".calls")
+        self.output = os.path.join(cluster.folder, folder.strip("/").replace("/", "_") + ".calls")
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(
                 [*cluster.host("clients").prefix, sys.executable,
                  os.path.join(HERE, "process_names.py"), LIBRARY, cluster.master_address, folder,
-                 str(clients)],
+                 str(clients), str(pause)],
                 stdin=subprocess.PIPE, stdout=output)
 
     def calls(self):
@@ -172,6 +174,8 @@ class Names:
             return None
         if rest.endswith(process_names.UNKNOWN):
             return "unknown"
+        if call == "create" and rest.startswith(process_names.NO_ROOM):
+            return None  # etcd has reached its quota
         if rest != "OK" and not rest.startswith(f"{met} "):
             raise AssertionError(f"{call} {path}: {rest}")
         there.discard(path)
@@ -187,13 +191,14 @@ class MastersTest(ClusterTest):
     prefix of its own."""
 
     etcd = None
+    etcd_options = {}
     host = staticmethod(beside)
 
     @classmethod
     def setUpClass(cls):
         folder = tempfile.mkdtemp(prefix="etcd-", dir=os.environ.get("TEST_TMPDIR"))
         cls.etcd_folder = folder
-        cls.etcd = etcd.Etcd(folder, host=cls.host)
+        cls.etcd = etcd.Etcd(folder, host=cls.host, **cls.etcd_options)
         cls.addClassCleanup(cls._drop_etcd)
         cls.etcd.start()
 
@@ -231,3 +236,23 @@ class MastersTest(ClusterTest):
         cluster = self.make_cluster(members, **options)
         cluster.start()
         return cluster
+
+    def files(self):
+        files = self.cluster.json("ls", "/")["files"]
+        return sorted((f["path"], f["chunks"]) for f in files)
+
+    def everyone_acts_in_turn(self):
+        """Each master is made the active one, and has the same files. Returns the first reign."""
+        cluster = self.cluster
+        _, reign = cluster.wait_acting()
+        files = self.files()
+        for heir in cluster.masters:
+            def handed_over(heir=heir):
+                active, _ = cluster.wait_acting()
+                if active is heir:
+                    return True
+                cluster.ask(active, "Transfer", successor=heir.name)
+                return False
+            wait_for(f"{heir.name} to act", handed_over)
+            self.assertEqual(self.files(), files, heir.name)
+        return reign

@@ -15,7 +15,8 @@ import sys
 import time
 
 import process_cluster
-from process_cluster import Writer, wait_for
+from process_cluster import wait_for
+from process_load import SlowWriter
 from process_masters import MastersTest, Names
 
 PATH = "/churn/log"
@@ -23,17 +24,6 @@ WRITERS = 16
 CLIENTS = 4
 SECONDS = float(os.environ.get("LEASEHOLD_CHURN_SECONDS", 12))
 SEED = int(os.environ.get("LEASEHOLD_CHURN_SEED", 7))
-
-
-class SlowWriter(Writer):
-    """Small records and few of them: it is the faults that count, and all is read back."""
-
-    RECORDS_PER_TICK = 1
-    TICK_S = 0.02
-
-    def record(self, index):
-        filler = random.Random(self.number << 32 | index)
-        return b"%03d %08d %s" % (self.number, index, b"x" * filler.choice((0, 7, 90, 300)))
 
 
 class MastersChurnTest(MastersTest):
@@ -104,26 +94,6 @@ class MastersChurnTest(MastersTest):
         self.await_progress(1)
         self.names.await_calls(1)
         self.say(f"all goes on in reign {reign}")
-
-    def files(self):
-        files = self.cluster.json("ls", "/")["files"]
-        return sorted((f["path"], f["chunks"]) for f in files)
-
-    def everyone_acts_in_turn(self):
-        """Each master is made the active one, and has the same files."""
-        cluster = self.cluster
-        _, reign = cluster.wait_acting()
-        files = self.files()
-        for heir in cluster.masters:
-            def handed_over(heir=heir):
-                active, _ = cluster.wait_acting()
-                if active is heir:
-                    return True
-                cluster.ask(active, "Transfer", successor=heir.name)
-                return False
-            wait_for(f"{heir.name} to act", handed_over)
-            self.assertEqual(self.files(), files, heir.name)
-        return reign
 
     def test_masters_and_members_at_random(self):
         self.began = time.monotonic()

@@ -2,11 +2,12 @@
 """Clients of names: each creates, renames and removes files of its own through the C library, one
 call after the other, and says what came of each.
 
-    process_names.py LIBRARY MASTERS FOLDER CLIENTS
+    process_names.py LIBRARY MASTERS FOLDER CLIENTS PAUSE
 
 A line a call: `create PATH OUTCOME`, `rename PATH PATH OUTCOME`, `remove PATH OUTCOME`, and `stat`
-behind each; the outcome is OK or the error's name and text. The end of the input ends it. It is a
-program of its own since the library must not be in a process that forks.
+behind each; the outcome is OK or the error's name and text. PAUSE seconds lie between two calls of
+a client. The end of the input ends it. It is a program of its own since the library must not be in
+a process that forks.
 """
 
 import ctypes
@@ -16,6 +17,7 @@ import threading
 
 TIMEOUT_MS = 120_000
 UNKNOWN = "(this call may have been carried out)"
+NO_ROOM = "DISK_FULL "
 INFO_BYTES = 1024  # more than struct lh_file_info has
 
 over = threading.Event()
@@ -30,9 +32,9 @@ def load(path):
 
 
 class Client(threading.Thread):
-    def __init__(self, library, masters, folder, number):
+    def __init__(self, library, masters, folder, number, pause):
         super().__init__()
-        self.library, self.folder, self.number = library, folder, number
+        self.library, self.folder, self.number, self.pause = library, folder, number, pause
         self.cluster = ctypes.c_void_p()
         error = library.lh_cluster_open(masters.encode(), None, ctypes.byref(self.cluster))
         if error != 0:
@@ -40,7 +42,7 @@ class Client(threading.Thread):
         self.start()
 
     def call(self, name, *arguments):
-        """Calls lh_NAME() and says so; again if its outcome is not known."""
+        """Calls lh_NAME() and says so; again if its outcome is not known. Returns the outcome."""
         paths = [a for a in arguments if isinstance(a, bytes)]
         outcome = UNKNOWN
         while outcome.endswith(UNKNOWN):
@@ -51,6 +53,8 @@ class Client(threading.Thread):
                            self.library.lh_last_error().decode())
             with output:
                 print(name, *(p.decode() for p in paths), outcome, flush=True)
+            over.wait(self.pause)
+        return outcome
 
     def stat(self, path):
         info = ctypes.create_string_buffer(INFO_BYTES)
@@ -64,7 +68,8 @@ class Client(threading.Thread):
         while not over.is_set():
             path = f"{self.folder}/{self.number}-{index}".encode()
             index += 1
-            self.call("create", path, None, timeout, None)
+            if self.call("create", path, None, timeout, None).startswith(NO_ROOM):
+                continue
             self.stat(path)
             if chance.random() < 0.5:
                 self.call("rename", path, path + b"-moved", timeout)
@@ -78,7 +83,8 @@ class Client(threading.Thread):
 
 def main():
     library = load(sys.argv[1])
-    clients = [Client(library, sys.argv[2], sys.argv[3], i) for i in range(int(sys.argv[4]))]
+    clients = [Client(library, sys.argv[2], sys.argv[3], i, float(sys.argv[5]))
+               for i in range(int(sys.argv[4]))]
     sys.stdin.read()
     over.set()
     for client in clients:

@@ -163,6 +163,28 @@ static void a_closed_session_is_over_with_its_locks(void **state)
     assert_null(attach(&one, false));
 }
 
+static void a_close_is_answered_when_the_next_master_knows_of_it(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    locks(&one, "/a", false);
+    asks(&two, "/a", false);
+    w.hold_commits = true;
+    closes(&one);
+    uint64_t link = one.link;
+    assert_non_null(granted(&two));
+    assert_false(world_ended(&w, link));
+    /* It loses that stream, and asks again. */
+    assert_null(attach(&one, false));
+    assert_int_equal(world_end(&w, one.link), LH_ERR_UNAVAILABLE);
+    world_commit_all(&w);
+    assert_true(world_ended(&w, link));
+    assert_int_equal(world_end(&w, link), LH_OK);
+    assert_null(attach(&one, false));
+    assert_int_equal(world_end(&w, one.link), LH_ERR_UNKNOWN_SESSION);
+}
+
 static void what_a_client_says_wrong_is_refused(void **state)
 {
     Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
@@ -1175,6 +1197,7 @@ int main(void)
         STORY(nothing_is_granted_between_attaching_and_showing),
         STORY(an_operation_before_showing_ends_the_stream),
         STORY(a_closed_session_is_over_with_its_locks),
+        STORY(a_close_is_answered_when_the_next_master_knows_of_it),
         STORY(what_a_client_says_wrong_is_refused),
         STORY(a_name_that_is_no_utf8_is_refused_in_utf8),
         STORY(a_program_that_takes_no_answers_is_not_read),

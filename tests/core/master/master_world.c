@@ -339,12 +339,24 @@ void world_commit_waits(struct world *w)
     step(w, &in);
 }
 
-int world_end(const struct world *w, uint64_t link)
+static const struct line *end_of(const struct world *w, uint64_t link)
 {
     for (size_t i = 0; i < w->line_count; i++)
         if (w->lines[i].link == link && w->lines[i].message == NULL)
-            return w->lines[i].error;
-    return LH_OK;
+            return &w->lines[i];
+    return NULL;
+}
+
+int world_end(const struct world *w, uint64_t link)
+{
+    const struct line *end = end_of(w, link);
+
+    return end == NULL ? LH_OK : end->error;
+}
+
+bool world_ended(const struct world *w, uint64_t link)
+{
+    return end_of(w, link) != NULL;
 }
 
 static void seal(struct pair *pair, uint64_t *hash)

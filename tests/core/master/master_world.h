@@ -115,6 +115,7 @@ void world_commit_fails(struct world *w, int error);
 void world_commit_waits(struct world *w); /* there is no room for the oldest one */
 /* What a link ended with; LH_OK also if it has not. */
 int world_end(const struct world *w, uint64_t link);
+bool world_ended(const struct world *w, uint64_t link);
 /* Lets time pass, stopping at each of the core's deadlines. */
 void world_advance(struct world *w, uint64_t ms);
 
