@@ -10,7 +10,7 @@ enum lh_cs_member_state {
     LH_CS_MEMBER_ADOPTED,    /* reported; the target is not known yet */
     LH_CS_MEMBER_COPYING,    /* being sent [sent, target), then CONFIRM */
     LH_CS_MEMBER_CONFIRMING, /* CONFIRM sent */
-    LH_CS_MEMBER_EQUAL       /* confirmed equality at this version */
+    LH_CS_MEMBER_EQUAL       /* confirmed equality at this version, or reported it */
 };
 
 struct lh_cs_member {
@@ -35,6 +35,7 @@ struct lh_cs_member {
     bool truncated;                   /* FAIL-3 */
     bool joining;                     /* not a full member yet (REC-4) */
     uint64_t target, target_checksum; /* CONFIRM is due at this length */
+    bool vouched;                     /* ADOPT's report: it needs no CONFIRM at `length` */
     uint64_t run_ends[2]; /* of the last two runs: whole batches that go without a wait */
     uint64_t committed_sent;
     bool notice;               /* it is to be told the committed length */
