@@ -107,6 +107,8 @@ static struct lh_sim_bound rows[] = {
     COUNT(client, client, hedge_burst, 4, "and so many more, saved up when there were fewer")
     LATER(client, client.repeat_for, "repeat_for", 300000,
         "a call is repeated so long whose outcome is not known")
+    LATER(client, client.stream_idle, "stream_idle", 10000,
+        "an append stream without a lane is closed after so long")
     LATER(client, client.ask_masters_after, "ask_masters_after", 500,
         "a request is unanswered so long before other masters are asked")
     LEASE_TIME(client, client.suspended_after, "suspended_after", 3333,
