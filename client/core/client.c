@@ -43,6 +43,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.hang_timeout = or_default(config->hang_timeout, 700);
     c->config.settle_try = or_default(config->settle_try, 300);
     c->config.tail_wait = or_default(config->tail_wait, 5000);
+    c->config.new_file_wait = or_default(config->new_file_wait, 500);
     c->config.poll_wait = or_default(config->poll_wait, 10000);
     c->config.arrival_timeout = or_default(config->arrival_timeout, 600000);
     c->config.backoff_min = or_default(config->backoff_min, 10);
@@ -105,6 +106,7 @@ void lh_client_destroy(struct lh_client *c)
     c->fx = &dropped;
     lh_client_appenders_end(c, false);
     lh_client_streams_end(c);
+    lh_client_opening_expect_none(c);
     lh_client_readers_end(c, false);
     lh_client_questions_end(c, false);
     lh_client_masters_end(c, false);

@@ -59,7 +59,8 @@ struct lh_client_config {
                                          bytes arriving, before a new stream */
     struct lh_duration hang_timeout;  /* 700 ms: the same, without any sign of life either */
     struct lh_duration settle_try;    /* 300 ms: one unanswered SETTLE, the first time round */
-    struct lh_duration tail_wait;     /* 5 s: for how long the master may wait for a primary */
+    struct lh_duration tail_wait;     /* 5 s: for how long the master may wait for a primary, ... */
+    struct lh_duration new_file_wait; /* 500 ms: ... when a new file is opened */
     struct lh_duration poll_wait;     /* 10 s: for how long a server may wait for new bytes */
     struct lh_duration arrival_timeout; /* 10 min: an answer that has begun to come is whole by
                                            then, or comes from another server */
