@@ -54,9 +54,10 @@ struct queue {
 struct lh_rpc {
     _Atomic uint32_t references; /* the owner's, and each link's: links may outlive it */
     struct lh_rpc_config config;
-    struct queue queues[QUEUES_MAX]; /* the first one is for all but most of the served calls */
-    unsigned queue_count;            /* under the lock until the server is gone */
-    grpc_server *server;             /* NULL: serves nothing */
+    struct queue queues[QUEUES_MAX];   /* the first one is for all but most of the served calls */
+    unsigned queue_count;              /* under the lock until the server is gone */
+    struct shared_queue *shared_queue; /* NULL: the first one is its own */
+    grpc_server *server;               /* NULL: serves nothing */
     int port;
     struct acceptor *acceptors;
     struct tag server_down_tag;
@@ -170,7 +171,7 @@ uint64_t lh_rpc_now_ns(void);
 
 /* queues.c */
 
-void lh_rpc_queues_create(struct lh_rpc *rpc);
+void lh_rpc_queues_create(struct lh_rpc *rpc, bool serves);
 void lh_rpc_queues_start(struct lh_rpc *rpc);
 void lh_rpc_queues_destroy(struct lh_rpc *rpc);
 /* Where the events of the next served call shall come. It counts there until _leave(). */

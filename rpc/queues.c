@@ -5,21 +5,38 @@
  * stream has two that wait for its whole life, so with ten thousand streams in one queue an event
  * cost as much for that as for all else. Calls are therefore spread: a queue has at most
  * `queue_calls` of them, as long as there may be further queues. The first one is filled first, and
- * gaps in it: where few calls are open, nothing is passed between threads. */
+ * gaps in it: where few calls are open, nothing is passed between threads.
+ *
+ * An rpc that serves nothing has one queue and one thread. gRPC has one poller in a process, which
+ * wakes the thread of the queue that an event is for. With more of these threads than processors
+ * that is most of what they do. So beyond one for each processor, they are shared. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "rpc/internal.h"
 
 #include <grpc/support/time.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define SHARED_MAX 16
+
+/* A queue and its thread, of one rpc or several. */
+struct shared_queue {
+    struct queue queue;
+    unsigned users;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct shared_queue *queues[SHARED_MAX]; /* NULL: none */
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *poll_thread(void *arg)
 {
-    const struct queue *q = arg;
+    grpc_completion_queue *queue = arg;
 
     for (;;) {
-        grpc_event e =
-            grpc_completion_queue_next(q->grpc, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        grpc_event e = grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         struct tag *tag = e.tag;
@@ -28,9 +45,80 @@ static void *poll_thread(void *arg)
     }
 }
 
-void lh_rpc_queues_create(struct lh_rpc *rpc)
+/* ---- Shared ones ---- */
+
+static void start_thread(struct queue *q)
 {
-    rpc->queues[0].grpc = grpc_completion_queue_create_for_next(NULL);
+    int e = pthread_create(&q->threads[q->thread_count], NULL, poll_thread, q->grpc);
+
+    LH_ASSERT(e == 0);
+    q->thread_count++;
+}
+
+static void end_queue(struct queue *q)
+{
+    grpc_completion_queue_shutdown(q->grpc);
+    for (unsigned i = 0; i < q->thread_count; i++)
+        pthread_join(q->threads[i], NULL);
+    grpc_completion_queue_destroy(q->grpc);
+    free(q->threads);
+}
+
+static struct shared_queue *new_shared(void)
+{
+    struct shared_queue *s = lh_alloc(sizeof *s);
+
+    grpc_init(); /* it may outlive the rpc that it is made for */
+    s->queue.grpc = grpc_completion_queue_create_for_next(NULL);
+    s->queue.threads = lh_alloc(sizeof *s->queue.threads);
+    start_thread(&s->queue);
+    return s;
+}
+
+/* One that nobody uses, if there may be one more, or else the one that the fewest use. */
+static struct shared_queue *take_shared(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t most = processors < 1 ? 1 : processors > SHARED_MAX ? SHARED_MAX : (size_t)processors;
+    struct shared_queue **least = &shared.queues[0];
+
+    pthread_mutex_lock(&shared.lock);
+    for (size_t i = 0; i < most && *least != NULL; i++)
+        if (shared.queues[i] == NULL || shared.queues[i]->users < (*least)->users)
+            least = &shared.queues[i];
+    if (*least == NULL)
+        *least = new_shared();
+    struct shared_queue *taken = *least;
+    taken->users++;
+    pthread_mutex_unlock(&shared.lock);
+    return taken;
+}
+
+static void leave_shared(struct shared_queue *s)
+{
+    pthread_mutex_lock(&shared.lock);
+    bool last = --s->users == 0;
+    for (size_t i = 0; last && i < SHARED_MAX; i++)
+        if (shared.queues[i] == s)
+            shared.queues[i] = NULL;
+    pthread_mutex_unlock(&shared.lock);
+    if (!last)
+        return;
+    end_queue(&s->queue);
+    free(s);
+    grpc_shutdown();
+}
+
+/* ---- Of an rpc ---- */
+
+void lh_rpc_queues_create(struct lh_rpc *rpc, bool serves)
+{
+    if (serves || rpc->config.threads > 1)
+        rpc->queues[0].grpc = grpc_completion_queue_create_for_next(NULL);
+    else
+        rpc->shared_queue = take_shared();
+    if (rpc->shared_queue != NULL)
+        rpc->queues[0].grpc = rpc->shared_queue->queue.grpc;
     rpc->queue_count = 1;
 }
 
@@ -39,11 +127,11 @@ void lh_rpc_queues_start(struct lh_rpc *rpc)
     struct queue *q = &rpc->queues[0];
     unsigned wanted = rpc->config.threads == 0 ? 1 : rpc->config.threads;
 
+    if (rpc->shared_queue != NULL)
+        return;
     q->threads = lh_alloc_array(wanted, sizeof *q->threads);
-    for (; q->thread_count < wanted; q->thread_count++) {
-        int e = pthread_create(&q->threads[q->thread_count], NULL, poll_thread, q);
-        LH_ASSERT(e == 0);
-    }
+    while (q->thread_count < wanted)
+        start_thread(q);
 }
 
 /* Opens a further queue; NULL: there can be none. With rpc->lock held. */
@@ -55,7 +143,7 @@ static struct queue *open_queue(struct lh_rpc *rpc)
         return NULL;
     q->grpc = grpc_completion_queue_create_for_next(NULL);
     q->threads = lh_alloc(sizeof *q->threads);
-    if (pthread_create(q->threads, NULL, poll_thread, q) != 0) {
+    if (pthread_create(q->threads, NULL, poll_thread, q->grpc) != 0) {
         grpc_completion_queue_shutdown(q->grpc);
         grpc_completion_queue_destroy(q->grpc);
         free(q->threads);
@@ -94,14 +182,12 @@ void lh_rpc_queue_leave(struct lh_rpc *rpc, struct queue *q)
 
 void lh_rpc_queues_destroy(struct lh_rpc *rpc)
 {
-    for (unsigned i = 0; i < rpc->queue_count; i++)
-        grpc_completion_queue_shutdown(rpc->queues[i].grpc);
-    for (unsigned i = 0; i < rpc->queue_count; i++) {
-        struct queue *q = &rpc->queues[i];
-        for (unsigned k = 0; k < q->thread_count; k++)
-            pthread_join(q->threads[k], NULL);
-        grpc_completion_queue_destroy(q->grpc);
-        free(q->threads);
+    if (rpc->shared_queue != NULL) {
+        leave_shared(rpc->shared_queue);
+        rpc->shared_queue = NULL;
+        return;
     }
+    for (unsigned i = 0; i < rpc->queue_count; i++)
+        end_queue(&rpc->queues[i]);
     rpc->queue_count = 0;
 }

@@ -337,7 +337,7 @@ int lh_rpc_create(
     if (getenv("GRPC_VERBOSITY") == NULL)
         gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
-    lh_rpc_queues_create(rpc);
+    lh_rpc_queues_create(rpc, config->listen != NULL);
     int error = open_tls(rpc, config, why, why_size);
     if (error == LH_OK && config->listen != NULL)
         error = listen_on(rpc, config->listen, why, why_size);

@@ -95,14 +95,19 @@ static bool prepare(struct lh_disk_io *io)
     return true;
 }
 
-/* For the threads. */
+/* This thread is a worker that tells of an operation's end, and looks at the queue next. */
+static _Thread_local bool looks_next;
+
+/* For the threads. What follows from a worker's operation needs no other one to be woken. */
 static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
 {
     pthread_mutex_lock(&disk->lock);
     *disk->queue_end = io;
     disk->queue_end = &io->next;
-    pthread_cond_signal(&disk->work);
+    if (!looks_next)
+        pthread_cond_signal(&disk->work);
     pthread_mutex_unlock(&disk->lock);
+    looks_next = false; /* it takes one */
 }
 
 /* Has the threads sync files that are kept open for want of it. */
@@ -250,7 +255,9 @@ static void *worker_main(void *arg)
         }
         do_blocking(io);
         lh_disk_finish(io);
+        looks_next = true;
         lh_disk_tell(disk, io, 1);
+        looks_next = false;
         pthread_mutex_lock(&disk->lock);
     }
     pthread_mutex_unlock(&disk->lock);

@@ -83,6 +83,8 @@ bool lh_cs_replica_sealing(const struct lh_cs_replica *r);
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r);
 /* FAIL-3: its end was no whole batch at a start. */
 bool lh_cs_replica_truncated(const struct lh_cs_replica *r);
+/* Its header has already what LH_CS_JOB_CONFIRM at its end would write (REC-2). */
+bool lh_cs_replica_is_vouched_for(const struct lh_cs_replica *r);
 /* What it has can be read, batch by batch, though it may change nothing, or is damaged. */
 bool lh_cs_replica_is_kept(const struct lh_cs_replica *r);
 /* READY and not sealed or being sealed */

@@ -85,6 +85,12 @@ static bool vouches_for(const struct lh_cs_replica *r, uint64_t length)
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 }
 
+bool lh_cs_replica_is_vouched_for(const struct lh_cs_replica *r)
+{
+    return vouches_for(r, r->end) && !r->header.copying && !lh_cs_replica_unverified(r) &&
+           !lh_cs_replica_truncated(r);
+}
+
 /* Must the header be on the disk before equality at `length` is confirmed? It names the boot
  * (REC-2a), and if that is there already only a length changes, to vouch for more of what is on the
  * disk. So while no machine goes down, a change of versions costs one sync. */

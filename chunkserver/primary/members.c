@@ -153,6 +153,14 @@ void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t chec
     lh_cs_replica_differs(r);
 }
 
+/* REC-2: it has said so with its report. One that is joining has its header written (REC-4). */
+static bool is_equal(const struct lh_cs_member *m)
+{
+    return m->vouched && !m->joining &&
+           ((m->length == m->target && m->checksum == m->target_checksum) ||
+               LH_PLANTED("report-taken-for-equality"));
+}
+
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum)
 {
     if (m->length > length) {
@@ -164,6 +172,12 @@ void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t c
     m->target = length;
     m->target_checksum = checksum;
     m->sent = m->from = m->run_ends[0] = m->run_ends[1] = m->length;
+    if (is_equal(m)) {
+        LH_MARK("member-needs-no-confirm");
+        m->sent = m->length = length;
+        m->state = LH_CS_MEMBER_EQUAL;
+        return;
+    }
     m->state = LH_CS_MEMBER_COPYING;
     lh_cs_pair_ready(m);
 }
@@ -181,6 +195,7 @@ static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *re
     m->committed = reply->committed;
     m->unverified = reply->unverified;
     m->truncated = reply->truncated;
+    m->vouched = reply->equal;
     if (LH_PLANTED("shortest-log-wins") && p->state < LH_CS_PRIMARY_EQUALIZING &&
         m->length > p->replica->end)
         m->length = p->replica->end;
@@ -207,7 +222,7 @@ static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *re
     }
     LH_MARK("member-comes-back");
     lh_cs_member_set_target(m, p->replica->end, p->replica->checksum);
-    lh_cs_primary_set_timer(p);
+    lh_cs_primary_member_changed(p); /* perhaps its end */
 }
 
 /* The member has its log durable up to `length`: what was sent up to there is answered. */

@@ -10,7 +10,7 @@ enum lh_cs_member_state {
     LH_CS_MEMBER_ADOPTED,    /* reported; the target is not known yet */
     LH_CS_MEMBER_COPYING,    /* being sent [sent, target), then CONFIRM */
     LH_CS_MEMBER_CONFIRMING, /* CONFIRM sent */
-    LH_CS_MEMBER_EQUAL       /* confirmed equality at this version */
+    LH_CS_MEMBER_EQUAL       /* confirmed equality at this version, or reported it */
 };
 
 struct lh_cs_member {
@@ -26,6 +26,8 @@ struct lh_cs_member {
     bool adopt_sent;                  /* the feed has begun */
     struct lh_cs_member **ready;      /* the pair's list that it is in; NULL: in none */
     struct lh_cs_member *prev, *next; /* of that list */
+    bool untold;                      /* in the pair's list of those */
+    struct lh_cs_member *untold_prev, *untold_next;
     UT_hash_handle hh;                /* of the pair, by chunk */
     uint64_t length;                  /* durable there, as last reported */
     uint64_t sent;                    /* log bytes sent */
@@ -33,6 +35,7 @@ struct lh_cs_member {
     uint64_t committed;               /* ADOPT's report */
     bool unverified;                  /* REC-2a */
     bool truncated;                   /* FAIL-3 */
+    bool vouched;                     /* ADOPT's report: it needs no CONFIRM at `length` */
     bool joining;                     /* not a full member yet (REC-4) */
     uint64_t target, target_checksum; /* CONFIRM is due at this length */
     uint64_t run_ends[2]; /* of the last two runs: whole batches that go without a wait */
@@ -73,6 +76,8 @@ uint64_t lh_cs_member_waiting(const struct lh_cs_member *m);
  * `bytes`: sending.c. False: there is none. */
 bool lh_cs_member_next(
     struct lh_cs_member *m, Leasehold__ReplicatePart *part, struct lh_buf *bytes, uint64_t most);
+/* Makes the part that tells it the committed length. False: it knows. */
+bool lh_cs_member_tell(struct lh_cs_member *m, Leasehold__ReplicatePart *part);
 void lh_cs_member_timer(struct lh_cs_member *m);
 struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m);
 /* Tells the committed length to one that does not know it. */

@@ -76,11 +76,20 @@ static void unlist(struct lh_cs_member *m)
     m->ready = NULL;
 }
 
+/* It has been told, or never will be. */
+static void forget_untold(struct lh_cs_member *m)
+{
+    if (m->untold)
+        DL_DELETE2(m->pair->untold, m, untold_prev, untold_next);
+    m->untold = false;
+}
+
 static void take_out(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
 
     unlist(m);
+    forget_untold(m);
     HASH_DEL(pair->members, m);
     m->pair = NULL;
 }
@@ -190,6 +199,14 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
         lh_cs_primary_set_timer(m->primary);
 }
 
+void lh_cs_pair_committed(struct lh_cs_member *m)
+{
+    if (m->pair == NULL || m->untold)
+        return;
+    DL_APPEND2(m->pair->untold, m, untold_prev, untold_next);
+    m->untold = true;
+}
+
 void lh_cs_pair_unstick(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
@@ -247,7 +264,19 @@ static void put_next(struct lh_cs_member *m, struct outgoing *o, uint64_t most)
     if (!lh_cs_member_next(m, next_part(o), &o->bytes, most))
         return;
     o->count++;
+    forget_untold(m); /* every part says what is committed */
     enlist(m);
+}
+
+/* A message goes anyway. */
+static void tell_untold(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts)
+{
+    while (pair->untold != NULL && o->count > 0 && o->count < parts) {
+        struct lh_cs_member *m = pair->untold;
+        forget_untold(m);
+        if (lh_cs_member_tell(m, next_part(o)))
+            o->count++;
+    }
 }
 
 /* Those with little go first, in up to half of the message if others have much; of those the first
@@ -265,6 +294,7 @@ static void put_parts(struct lh_cs_pair *pair, struct outgoing *o)
     /* What is left may be too little for a batch, which would go in two parts. */
     while (pair->much != NULL && has_room(o, b->pair_parts, b->pair_bytes / 2))
         put_next(pair->much, o, b->pair_bytes - o->bytes.size);
+    tell_untold(pair, o, b->pair_parts);
 }
 
 static void send_message(struct lh_cs_pair *pair)

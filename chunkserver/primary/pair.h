@@ -19,6 +19,7 @@ struct lh_cs_pair {
     struct lh_cs_member *members; /* by chunk */
     /* Those that may have something to send, the first is next: little, or more than that. */
     struct lh_cs_member *little, *much;
+    struct lh_cs_member *untold; /* those to be told the committed length with the next message */
     struct lh_cs_ended_feed *ended;
     bool named;   /* which cluster this server is of (SES-10) */
     bool writing; /* the last message has not left: what there is to send gathers */
@@ -39,6 +40,9 @@ void lh_cs_pair_leave(struct lh_cs_member *m);
 /* The member may have something to send: lh_cs_member_next() is asked at the end of the step, or
  * when the way is free. */
 void lh_cs_pair_ready(struct lh_cs_member *m);
+/* The committed length has risen: the member is told with the next message that goes there, whoever
+ * it is for. */
+void lh_cs_pair_committed(struct lh_cs_member *m);
 /* The member has been waited for in vain. If its part waits behind a message that does not leave,
  * the stream is given up, and with it all its feeds: each member begins anew on another one. */
 void lh_cs_pair_unstick(struct lh_cs_member *m);

@@ -222,6 +222,8 @@ static void commit(struct lh_cs_primary *p)
         /* Whole batches, whatever a member says that it has: where one ends another may be read,
          * sealed and recovered. */
         lh_cs_replica_note_committed(r, LH_PLANTED("half-batch-committed") ? durable : committed);
+        for (size_t i = 0; i < p->member_count; i++)
+            lh_cs_pair_committed(&p->members[i]);
         if (p->notice_at.ns == LH_INSTANT_NEVER.ns) {
             p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
             lh_cs_primary_set_timer(p);

@@ -137,6 +137,14 @@ uint64_t lh_cs_member_waiting(const struct lh_cs_member *m)
                                               : m->primary->replica->end - m->sent;
 }
 
+bool lh_cs_member_tell(struct lh_cs_member *m, Leasehold__ReplicatePart *part)
+{
+    if (m->state != LH_CS_MEMBER_EQUAL || m->committed_sent >= m->primary->replica->committed)
+        return false;
+    fill(m, part, LEASEHOLD__REPLICATE_KIND__COMMITTED);
+    return true;
+}
+
 static bool next_part(
     struct lh_cs_member *m, Leasehold__ReplicatePart *part, struct lh_buf *bytes, uint64_t most)
 {
@@ -164,10 +172,7 @@ static bool next_part(
         part->bytes = bytes->size - before;
         return true;
     }
-    if (!m->notice || m->committed_sent >= p->replica->committed)
-        return false;
-    fill(m, part, LEASEHOLD__REPLICATE_KIND__COMMITTED);
-    return true;
+    return m->notice && lh_cs_member_tell(m, part);
 }
 
 bool lh_cs_member_next(

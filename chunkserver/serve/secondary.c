@@ -27,13 +27,6 @@ static Leasehold__ReplicateAnswer answer_of(
     return m;
 }
 
-static void answer(struct lh_cs_feed *f, Leasehold__ReplicateKind kind)
-{
-    Leasehold__ReplicateAnswer m = answer_of(f->replica, f->number, kind);
-
-    lh_cs_feeder_answer(f->feeder, &m, NULL);
-}
-
 /* A durable length. */
 static void report(struct lh_cs_feed *f)
 {
@@ -388,14 +381,16 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         lh_cs_secondary_end(r, error);
         return;
     }
-    if (j->kind == LH_CS_JOB_ADOPT) {
+    bool adopted = j->kind == LH_CS_JOB_ADOPT;
+    Leasehold__ReplicateAnswer m = answer_of(r, f->number,
+        adopted ? LEASEHOLD__REPLICATE_KIND__ADOPT : LEASEHOLD__REPLICATE_KIND__CONFIRM);
+    if (adopted) {
         LH_ASSERT(r->written == r->end && r->synced == r->end);
         f->adopted = true;
         f->acked = r->end;
-        answer(f, LEASEHOLD__REPLICATE_KIND__ADOPT);
-    } else {
-        answer(f, LEASEHOLD__REPLICATE_KIND__CONFIRM);
+        m.equal = lh_cs_replica_is_vouched_for(r);
     }
+    lh_cs_feeder_answer(f->feeder, &m, NULL);
 }
 
 const struct lh_cs_link_user lh_cs_replicate_links = {

@@ -294,6 +294,8 @@ void lh_client_appender_close(struct lh_appender_close_call *call)
     struct lh_client *c = a->client;
 
     LH_ASSERT(a->opening == NULL);
+    if (a->state == LH_APPENDER_OPEN && a->first == NULL)
+        lh_client_lane_leave_at_rest(&a->writer);
     complete_all(a, LH_ERR_CANCELLED, "the appender was closed");
     lh_client_appender_free(a);
     lh_client_complete(c, &call->call, LH_OK, NULL);

@@ -90,6 +90,8 @@ void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_op
 int lh_client_opening_learn(
     struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text);
 void lh_client_opening_done(struct lh_client_appender *a);
+/* The tail of a file that was just created has none: the appender opens without. */
+void lh_client_opening_without_primary(struct lh_client_appender *a);
 /* The appender is gone then. */
 void lh_client_opening_failed(
     struct lh_client_appender *a, int error, const char *what, const char *text);

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/probe.h"
 #include "client/core/active.h"
+#include "client/core/appender.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
 #include "proto/codec.h"
@@ -352,6 +353,8 @@ static void unary_done(void *owner, int error, const char *text, const void *rep
     struct lh_client_unary *u = owner;
     struct lh_client *c = u->ask.client;
 
+    if (u->call->method == LH_METHOD_CREATE && error == LH_OK)
+        lh_client_opening_expect(c, ((const Leasehold__CreateRequest *)u->call->request)->path);
     DL_DELETE(c->unaries, u);
     u->call->id_client = u->ask.id.client;
     u->call->id_number = u->ask.id.number;

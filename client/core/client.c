@@ -43,6 +43,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.hang_timeout = or_default(config->hang_timeout, 700);
     c->config.settle_try = or_default(config->settle_try, 300);
     c->config.tail_wait = or_default(config->tail_wait, 5000);
+    c->config.new_file_wait = or_default(config->new_file_wait, 500);
     c->config.poll_wait = or_default(config->poll_wait, 10000);
     c->config.arrival_timeout = or_default(config->arrival_timeout, 600000);
     c->config.backoff_min = or_default(config->backoff_min, 10);
@@ -68,6 +69,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->parts = lh_alloc_array(c->config.message_parts + 1, sizeof *c->parts);
     c->part_list = lh_alloc_array(c->config.message_parts + 1, sizeof *c->part_list);
     c->config.stream_lanes = (uint32_t)or_count(config->stream_lanes, 4096);
+    c->config.stream_idle = or_default(config->stream_idle, 10000);
     c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
     c->config.sessions = (uint32_t)or_count(config->sessions, 4096);
     c->config.session_locks = (uint32_t)or_count(config->session_locks, 65536);
@@ -103,7 +105,8 @@ void lh_client_destroy(struct lh_client *c)
         return;
     c->fx = &dropped;
     lh_client_appenders_end(c, false);
-    lh_client_streams_flush(c);
+    lh_client_streams_end(c);
+    lh_client_opening_expect_none(c);
     lh_client_readers_end(c, false);
     lh_client_questions_end(c, false);
     lh_client_masters_end(c, false);
@@ -210,7 +213,7 @@ static void stop(struct lh_client *c)
     lh_client_sessions_end(c, true);
     lh_client_watches_end(c, true);
     lh_client_active_stop(c);
-    lh_client_streams_flush(c);
+    lh_client_streams_end(c);
     lh_fx_stopped(c->fx, LH_OK);
 }
 

@@ -203,7 +203,17 @@ void lh_client_lane_leave(struct lh_client_writer *w)
         w->left = l->number;
     if (l->stream->id > w->left_stream)
         w->left_stream = l->stream->id;
+    l->stream->sound = false;
     touch(l);
+}
+
+void lh_client_lane_leave_at_rest(struct lh_client_writer *w)
+{
+    struct lh_client_stream *s = w->lane->stream;
+
+    LH_ASSERT(!w->opening);
+    lh_client_lane_leave(w);
+    s->sound = true;
 }
 
 void lh_client_lane_end(struct lh_client_lane *l, int error, const char *text)

@@ -40,6 +40,9 @@ void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const 
 /* Leaves it, all of its batches released; also when it is on none. */
 void lh_client_lane_leave(struct lh_client_writer *w);
 
+/* Leaves a lane on which it is opened and has no batch: nothing is wrong with it. */
+void lh_client_lane_leave_at_rest(struct lh_client_writer *w);
+
 /* Gives a batch to be sent, in order, once `on_opened` was called. It is kept until its release,
  * `sent` set when it goes. */
 void lh_client_lane_give(struct lh_client_writer *w, struct lh_submit_call *b);

@@ -1,7 +1,12 @@
 /* The opening of an appender. Without a token it is open when its file is known to exist. With one
  * it is open when it is admitted (TOK-2): a primary has recovered at a version that was granted
  * under its token, and has opened its lane. Until then it looks for that primary like an appender
- * that has something to send. */
+ * that has something to send.
+ *
+ * A file that this client has just created will have its first record: its appender looks for the
+ * primary at once, instead of asking first whether the file exists. The answer says so, too. Should
+ * there be no primary, it asks after all. */
+#include "client/core/appender.h"
 #include "client/core/appender_state.h"
 
 #include "base/alloc.h"
@@ -10,6 +15,8 @@
 #include "client/core/reply.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void lh_client_opening_failed(
     struct lh_client_appender *a, int error, const char *what, const char *text)
@@ -79,6 +86,53 @@ static void file_found(void *owner, int error, const char *text, const void *rep
     lh_client_opening_done(a);
 }
 
+/* Asks whether the file exists. */
+static void ask_for_file(struct lh_client_appender *a)
+{
+    a->state = LH_APPENDER_STARTING;
+    leasehold__stat_request__init(&a->stat);
+    a->stat.path = a->path;
+    a->ask.owner = a;
+    a->ask.done = file_found;
+    lh_client_ask(
+        a->client, &a->ask, LH_METHOD_STAT, &a->stat.base, lh_nanoseconds(0), a->opening->deadline);
+}
+
+void lh_client_opening_without_primary(struct lh_client_appender *a)
+{
+    LH_MARK("opening-without-primary");
+    lh_timer_unset(&a->client->timers, &a->give_up_timer);
+    ask_for_file(a);
+}
+
+/* ---- Files that were just created ---- */
+
+void lh_client_opening_expect(struct lh_client *c, const char *path)
+{
+    char **oldest = &c->created[c->created_next++ % LH_CLIENT_CREATED];
+
+    free(*oldest);
+    *oldest = lh_strdup(path);
+}
+
+/* Once: whoever opens it again may only want to know that it exists. */
+static bool was_created(struct lh_client *c, const char *path)
+{
+    for (unsigned i = 0; i < LH_CLIENT_CREATED; i++)
+        if (c->created[i] != NULL && strcmp(c->created[i], path) == 0) {
+            free(c->created[i]);
+            c->created[i] = NULL;
+            return true;
+        }
+    return false;
+}
+
+void lh_client_opening_expect_none(struct lh_client *c)
+{
+    for (unsigned i = 0; i < LH_CLIENT_CREATED; i++)
+        free(c->created[i]);
+}
+
 void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_open_call *call)
 {
     struct lh_client *c = a->client;
@@ -100,9 +154,11 @@ void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_op
         lh_client_opening_done(a);
         return;
     }
-    leasehold__stat_request__init(&a->stat);
-    a->stat.path = a->path;
-    a->ask.owner = a;
-    a->ask.done = file_found;
-    lh_client_ask(c, &a->ask, LH_METHOD_STAT, &a->stat.base, lh_nanoseconds(0), call->deadline);
+    if (was_created(c, call->path)) {
+        LH_MARK("opening-of-a-new-file");
+        lh_timer_set(&c->timers, &a->give_up_timer, call->deadline);
+        lh_client_appender_find_tail(a);
+    } else {
+        ask_for_file(a);
+    }
 }

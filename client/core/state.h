@@ -31,6 +31,9 @@ struct lh_client_lookups {
     size_t hint_bytes;
 };
 
+/* Files that are remembered as just created. */
+#define LH_CLIENT_CREATED 16u
+
 struct lh_client {
     struct lh_client_config config;
     struct lh_prng prng;
@@ -51,6 +54,8 @@ struct lh_client {
     uint64_t call_client, last_call;      /* ... of calls' ids (HA-12) */
     struct lh_client_question *questions; /* server.c */
     struct lh_client_appender *appenders; /* appender.c */
+    char *created[LH_CLIENT_CREATED];     /* opening.c: paths, or NULL; ... */
+    unsigned created_next;                /* ... the oldest */
     struct lh_client_reader *readers;     /* reader.c */
 
     /* session.c */

@@ -136,6 +136,39 @@ static void look_for_life(void *core, struct lh_timer *timer)
 
 /* ---- Beginning and end ---- */
 
+static void free_stream(struct lh_client_stream *s)
+{
+    LH_ASSERT(s->lanes == NULL && s->owed == 0 && s->opening == NULL && s->joinable == NULL);
+    forget_newest(s);
+    lh_client_link_close(s->client, &s->link);
+    lh_timer_unset(&s->client->timers, &s->timer);
+    lh_timer_unset(&s->client->timers, &s->idle);
+    DL_DELETE(s->client->streams, s);
+    free(s->ends);
+    free(s->address);
+    free(s);
+}
+
+static void too_long_idle(void *core, struct lh_timer *timer)
+{
+    (void)core;
+    LH_MARK("stream-idle");
+    free_stream(LH_OWNER(timer, struct lh_client_stream, idle));
+}
+
+/* All have left it. If nothing is wrong with it, the next lane to that server finds it for a while.
+ * Until then the server is not told that the last one has ended. */
+static void keep_or_free(struct lh_client_stream *s)
+{
+    if (!s->sound || !s->newest) {
+        free_stream(s);
+        return;
+    }
+    if (!lh_timer_is_set(&s->idle))
+        lh_timer_set(&s->client->timers, &s->idle,
+            lh_instant_add(s->client->now, s->client->config.stream_idle));
+}
+
 struct lh_client_stream *lh_client_stream_newest(const struct lh_client *c, const char *address)
 {
     struct lh_client_stream *s;
@@ -149,14 +182,19 @@ struct lh_client_stream *lh_client_stream_to(
 {
     struct lh_client_stream *s = lh_client_stream_newest(c, address);
 
-    if (s != NULL && s->id >= oldest && HASH_COUNT(s->lanes) < c->config.stream_lanes)
+    if (s != NULL && s->id >= oldest && HASH_COUNT(s->lanes) < c->config.stream_lanes) {
+        lh_timer_unset(&c->timers, &s->idle);
         return s;
-    if (s != NULL)
+    }
+    if (s != NULL) {
         forget_newest(s);
+        lh_client_stream_touch(s); /* nobody may be on it */
+    }
     s = lh_alloc(sizeof *s);
     s->client = c;
     s->address = lh_strdup(address);
     s->timer.fire = look_for_life;
+    s->idle.fire = too_long_idle;
     s->silence = c->config.hang_timeout;
     s->link = (struct lh_client_link){.owner = s,
         .on_message = stream_message,
@@ -170,16 +208,11 @@ struct lh_client_stream *lh_client_stream_to(
     return s;
 }
 
-static void free_stream(struct lh_client_stream *s)
+void lh_client_streams_end(struct lh_client *c)
 {
-    LH_ASSERT(s->owed == 0 && s->opening == NULL && s->joinable == NULL);
-    forget_newest(s);
-    lh_client_link_close(s->client, &s->link);
-    lh_timer_unset(&s->client->timers, &s->timer);
-    DL_DELETE(s->client->streams, s);
-    free(s->ends);
-    free(s->address);
-    free(s);
+    lh_client_streams_flush(c);
+    while (c->streams != NULL)
+        free_stream(c->streams);
 }
 
 /* ---- What goes ---- */
@@ -339,7 +372,7 @@ void lh_client_streams_flush(struct lh_client *c)
         LL_DELETE2(c->touched_streams, s, next_touched);
         s->touched = false;
         if (s->lanes == NULL) {
-            free_stream(s);
+            keep_or_free(s);
             continue;
         }
         while (!s->writing && send_message(s))
@@ -355,7 +388,7 @@ void lh_client_streams_check(const struct lh_client *c)
     LH_ASSERT(c->touched_streams == NULL && c->touched_lanes == NULL);
     DL_FOREACH(c->streams, s) {
         unsigned owed = 0;
-        LH_ASSERT(s->link.id != 0 && s->lanes != NULL);
+        LH_ASSERT(s->link.id != 0 && (s->lanes == NULL) == lh_timer_is_set(&s->idle));
         LH_ASSERT(s->newest == (lh_client_stream_newest(c, s->address) == s));
         for (const struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next) {
             lh_client_lane_check(l);
@@ -365,7 +398,8 @@ void lh_client_streams_check(const struct lh_client *c)
         }
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
         LH_ASSERT(!s->resting || owed == 0 || s->writing);
-        LH_ASSERT(s->writing || (s->little == NULL && s->opening == NULL && s->end_count == 0));
+        LH_ASSERT(s->writing || s->lanes == NULL ||
+                  (s->little == NULL && s->opening == NULL && s->end_count == 0));
         uint64_t highest = 0; /* of those that the server does not know */
         const struct lh_client_lane *l;
         DL_FOREACH2(s->opening, l, opening_next) {

@@ -74,6 +74,8 @@ struct lh_client_stream {
     struct lh_instant heard;    /* the last message, or when something began to be owed */
     struct lh_instant arrived;  /* the last news of a part of something that has arrived */
     struct lh_duration silence; /* for so long it may say nothing */
+    bool sound;                 /* whoever left it last had no answer to wait for */
+    struct lh_timer idle;       /* set while it has no lane */
 };
 
 /* ---- stream.c ---- */
@@ -88,8 +90,10 @@ void lh_client_stream_touch(struct lh_client_stream *s);
 void lh_client_stream_owes(struct lh_client_stream *s, int answers);
 /* Ends it and its lanes. */
 void lh_client_stream_end(struct lh_client_stream *s, int error, const char *text);
-/* Ends a step: sends what gathered in it, ends lanes and streams that all have left. */
+/* Ends a step: sends what gathered in it, ends lanes that all have left. */
 void lh_client_streams_flush(struct lh_client *c);
+/* Closes all; no writer is on a lane. */
+void lh_client_streams_end(struct lh_client *c);
 void lh_client_streams_check(const struct lh_client *c);
 
 /* ---- lane.c ---- */

@@ -24,11 +24,21 @@ static void no_tail_yet(
     lh_client_appender_broken(a, error, "finding the primary", text, wait);
 }
 
+static bool names_primary(const Leasehold__OpenTailReply *m)
+{
+    return m->chunk != NULL && m->chunk->chunk != 0 && m->primary != NULL &&
+           m->primary->address[0] != '\0';
+}
+
 static void tail_found(void *owner, int error, const char *text, const void *reply)
 {
     struct lh_client_appender *a = owner;
     const Leasehold__OpenTailReply *m = reply;
 
+    if (a->opening != NULL && a->writer.token == 0 && (error != LH_OK || !names_primary(m))) {
+        lh_client_opening_without_primary(a);
+        return;
+    }
     if (error != LH_OK) {
         if (lh_error_advice(error) == LH_GIVE_UP)
             lh_client_appender_fail(a, error, "finding the primary", text);
@@ -48,11 +58,12 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
         lh_client_appender_fail(a, error, "finding the primary", text);
         return;
     }
-    if (m->chunk == NULL || m->chunk->chunk == 0 || m->primary == NULL ||
-        m->primary->address[0] == '\0') {
+    if (!names_primary(m)) {
         no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
         return;
     }
+    if (a->opening != NULL && a->writer.token == 0)
+        lh_client_opening_done(a);
     a->failed_version = 0; /* it was told, and this is the answer */
     bool verdict = a->full && LH_PLANTED("chunk-full-is-a-verdict");
     if (m->chunk->chunk != a->tail.chunk)
@@ -72,10 +83,13 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
 }
 
 /* For how long the master may wait for a primary: it must say why there is none before the oldest
- * record is given up, or nobody hears it. */
+ * record is given up, or nobody hears it. No opening without a token has to wait for one. */
 static struct lh_duration patience(const struct lh_client_appender *a)
 {
     struct lh_duration wait = a->client->config.tail_wait;
+
+    if (a->opening != NULL && a->writer.token == 0)
+        wait = a->client->config.new_file_wait;
 
     if (a->first == NULL && a->opening == NULL)
         return wait;

@@ -277,15 +277,13 @@ static void check_durable(
 }
 
 /* REC-2: equality is length and running checksum, durable; and under this boot (REC-2a). */
-static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, struct fed *n)
+static void check_equal(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, struct confirm want)
 {
-    struct chunk *c = lh_ob_chunk(o, n->chunk);
+    struct chunk *c = lh_ob_chunk(o, chunk);
     const struct replica *r = lh_ob_replica(c, a->number);
     uint64_t size = 0, checksum;
 
-    if (n->confirm_first == n->confirm_count)
-        return;
-    struct confirm want = n->confirms[n->confirm_first++];
     if (r->damaged && r->damaged_at >= a->started_at)
         return; /* it has not read its log since */
     for (int platter = 0; platter < (r->damaged ? 1 : 2); platter++) {
@@ -321,10 +319,14 @@ static void replicate_answer(struct lh_sim_observers *o, const struct actor *a,
     if (f == NULL || m->error != LEASEHOLD__ERROR_CODE__OK)
         return;
     check_speaker(o, a, f->chunk, "answers the primary");
-    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT) {
         check_durable(o, a, f->chunk, m->length);
-    else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        confirm_reply(o, a, f);
+        if (m->equal && !failed(o))
+            check_equal(o, a, f->chunk, (struct confirm){m->length, m->checksum});
+    } else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM &&
+               f->confirm_first < f->confirm_count) {
+        check_equal(o, a, f->chunk, f->confirms[f->confirm_first++]);
+    }
 }
 
 /* FAIL-3: before a server speaks to anybody, what a torn write left behind its logs is cut off. */

@@ -10,6 +10,10 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "a member confirms equality by its log's length; behind an older copy of the master's "
         "store it has another log of that length",
         "INV-5"},
+    {"report-taken-for-equality", "REC-2",
+        "a member whose header vouches for its log counts as equal, however long the log is that "
+        "the primary goes on with",
+        "INV-4"},
     {"compared-by-length-alone", "REC-5",
         "a log that is as long as the seal is taken for the sealed one; behind an older copy of "
         "the master's store it is another one",

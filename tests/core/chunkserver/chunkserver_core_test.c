@@ -1836,6 +1836,81 @@ STORY(a_member_whose_log_cannot_be_so_long_is_refused)
     assert_true(node_status(w, A).open);
 }
 
+static void d_reports(struct world *w, uint64_t length, uint64_t checksum, bool equal)
+{
+    Leasehold__ReplicateAnswer m = LEASEHOLD__REPLICATE_ANSWER__INIT;
+
+    m.kind = LEASEHOLD__REPLICATE_KIND__ADOPT;
+    m.version = 1;
+    m.length = length;
+    m.checksum = checksum;
+    m.equal = equal;
+    play_answer(w, m);
+}
+
+/* Its header has all that CONFIRM would write (REC-2). */
+STORY(a_member_that_reports_its_equality_confirms_nothing)
+{
+    given_a_chunk_at_a_and_d(w);
+    d_reports(w, 0, lh_log_seed(CHUNK), true);
+    assert_true(node_status(w, A).open);
+}
+
+STORY(equality_is_that_of_the_longest_log)
+{
+    given_a_chunk_at_a_and_d(w);
+    d_reports(w, 0, lh_log_seed(CHUNK) + 1, true);
+    assert_false(node_status(w, A).open); /* it is to confirm, and finds that it is another one */
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    assert_true(node_status(w, A).open);
+}
+
+/* A replica that is new reports it, and so does one at whose end equality was confirmed. One that
+ * has taken bytes since does not, and none of an older boot. */
+STORY(a_log_is_reported_as_equal_where_its_header_says_so)
+{
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
+
+    master_create(w, 1u << B);
+    settle(w);
+    q.version = 1;
+    struct conn *primary = feeder(w, B);
+    feed(primary, q, NULL);
+    settle(w);
+    assert_true(feed_reply(primary, 0)->equal);
+
+    uint64_t checksum = lh_log_seed(CHUNK);
+    struct lh_buf batch = make_batch(WRITER, 1, 1, 100);
+    batch = chained(&batch, &checksum);
+    q.kind = LEASEHOLD__REPLICATE_KIND__APPEND;
+    feed(primary, q, &batch);
+    settle(w);
+    q.kind = LEASEHOLD__REPLICATE_KIND__ADOPT;
+    q.version = 2;
+    primary = feeder(w, B);
+    feed(primary, q, NULL);
+    settle(w);
+    assert_int_equal(feed_reply(primary, 0)->length, 144);
+    assert_false(feed_reply(primary, 0)->equal);
+    q.kind = LEASEHOLD__REPLICATE_KIND__CONFIRM;
+    q.length = 144;
+    q.checksum = checksum;
+    feed(primary, q, NULL);
+    settle(w);
+
+    q = (Leasehold__ReplicatePart)LEASEHOLD__REPLICATE_PART__INIT;
+    q.version = 3;
+    primary = feeder(w, B);
+    feed(primary, q, NULL);
+    settle(w);
+    assert_true(feed_reply(primary, 0)->equal);
+    restart(w, B, true); /* with its machine */
+    primary = feeder(w, B);
+    feed(primary, q, NULL);
+    settle(w);
+    assert_false(feed_reply(primary, 0)->equal);
+}
+
 STORY(a_member_whose_log_ends_within_a_batch_is_refused)
 {
     given_a_chunk_at_a_and_d(w);
@@ -2250,6 +2325,9 @@ int main(void)
         cmocka_unit_test(a_primary_that_does_not_wait_for_the_adoption_is_refused),
         cmocka_unit_test(a_primary_that_says_nonsense_is_refused),
         cmocka_unit_test(a_member_whose_log_cannot_be_so_long_is_refused),
+        cmocka_unit_test(a_member_that_reports_its_equality_confirms_nothing),
+        cmocka_unit_test(equality_is_that_of_the_longest_log),
+        cmocka_unit_test(a_log_is_reported_as_equal_where_its_header_says_so),
         cmocka_unit_test(a_member_whose_log_ends_within_a_batch_is_refused),
         cmocka_unit_test(a_member_that_is_fetched_from_may_come_back_shorter),
         cmocka_unit_test(an_answer_from_before_a_silence_counts_for_nothing),

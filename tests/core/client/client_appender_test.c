@@ -92,6 +92,86 @@ static void open_stream(struct appender *a, struct lh_submit_call *first)
     expect_batch(a, 1);
 }
 
+/* It has just created its file. */
+static struct lh_appender_open_call open_new(struct appender *a)
+{
+    Leasehold__CreateRequest request = LEASEHOLD__CREATE_REQUEST__INIT;
+    Leasehold__CreateReply reply = LEASEHOLD__CREATE_REPLY__INIT;
+
+    world_init(&a->w);
+    request.path = (char *)(uintptr_t) "/f";
+    struct lh_master_call create = {.call.kind = LH_CALL_MASTER,
+        .method = LH_METHOD_CREATE,
+        .request = &request.base,
+        .deadline = in_ms(&a->w, 1000)};
+    ask(&a->w, &create);
+    say(&a->w, expect_request(&a->w, LH_METHOD_CREATE, "m1:1", NULL), &reply);
+    expect_complete(&a->w, &create, LH_OK);
+    lh_wire_free(create.reply);
+    a->sequence = 1;
+    return (struct lh_appender_open_call){
+        .call.kind = LH_CALL_APPENDER_OPEN,
+        .path = "/f",
+        .give_up = lh_seconds(300),
+        .deadline = in_ms(&a->w, 2000),
+    };
+}
+
+static void a_new_file_is_opened_together_with_its_primary(void **state)
+{
+    const Leasehold__OpenTailRequest *asked;
+    struct lh_appender_open_call open;
+    struct appender a;
+
+    (void)state;
+    open = open_new(&a);
+    ask(&a.w, &open);
+    uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &asked);
+    assert_string_equal(asked->path, "/f");
+    assert_true(asked->file == 0 && asked->wait_ms == 500);
+    say_tail(&a.w, link, open_chunk(5, 3, 1000, 0), 0, NULL);
+    expect_complete(&a.w, &open, LH_OK);
+    assert_int_equal(open.chunk_size, CHUNK_SIZE);
+    a.core = open.appender;
+    a.writer = open.writer;
+    accept_stream(&a, "s1:1", 5, 1);
+    struct lh_submit_call b = next_batch(&a);
+    ask(&a.w, &b);
+    expect_batch(&a, 1);
+    say_stored(&a, 1, 0);
+    expect_complete(&a.w, &b, LH_OK);
+
+    /* Whoever opens it again may have nothing to append. */
+    ask(&a.w, &open);
+    say_stat(&a.w, expect_request(&a.w, LH_METHOD_STAT, "m1:1", NULL));
+    expect_complete(&a.w, &open, LH_OK);
+    world_deinit(&a.w);
+}
+
+static void a_new_file_without_a_primary_is_opened_all_the_same(void **state)
+{
+    Leasehold__OpenTailReply none = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
+    struct lh_appender_open_call open;
+    struct appender a;
+
+    (void)state;
+    open = open_new(&a);
+    ask(&a.w, &open);
+    none.error = LEASEHOLD__ERROR_CODE__NOT_ENOUGH_SERVERS;
+    say(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), &none);
+    say_stat(&a.w, expect_request(&a.w, LH_METHOD_STAT, "m1:1", NULL));
+    expect_complete(&a.w, &open, LH_OK);
+    a.core = open.appender;
+    a.writer = open.writer;
+    struct lh_submit_call b = next_batch(&a);
+    ask(&a.w, &b);
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+        open_chunk(5, 3, 1000, 0), 0, NULL);
+    accept_stream(&a, "s1:1", 5, 1);
+    expect_batch(&a, 1);
+    world_deinit(&a.w);
+}
+
 static void batches_go_out_in_sequence(void **state)
 {
     struct appender a;
@@ -742,6 +822,8 @@ static void stopping_completes_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_file_is_opened_together_with_its_primary),
+        cmocka_unit_test(a_new_file_without_a_primary_is_opened_all_the_same),
         cmocka_unit_test(batches_go_out_in_sequence),
         cmocka_unit_test(no_more_than_a_window_is_unanswered),
         cmocka_unit_test(a_broken_stream_is_redone_from_the_first_unacknowledged_batch),

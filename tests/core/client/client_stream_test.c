@@ -499,6 +499,65 @@ static void the_last_to_leave_closes_the_stream(void **state)
     world_deinit(&s.w);
 }
 
+/* Nothing is unanswered when the last one leaves. */
+static void a_stream_is_kept_for_the_next_lane(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+
+    (void)state;
+    share_stream(&s);
+    uint64_t left = s.lane;
+    for (int i = 0; i < APPENDERS; i++)
+        close_appender(&s, i);
+    expect_quiet(&s.w);
+
+    /* The server hears of the end with the next lane's beginning. */
+    open_appender(&s, 0);
+    submit(&s, 0, 1, &b);
+    find_tail(&s);
+    const Leasehold__AppendRequest *m = expect_send(&s.w, s.stream);
+    assert_int_equal(m->n_parts, 2);
+    assert_true(m->parts[0]->lane == left && m->parts[0]->end);
+    assert_int_equal(m->parts[1]->writer, s.a[0].writer);
+    s.lane = m->parts[1]->lane;
+    assert_true(s.lane > left);
+    say_opened(&s, 0);
+    expect_alone(&s, 0, 1, 1);
+    say_stored(&s, s.lane, 0, 1);
+    expect_complete(&s.w, &b, LH_OK);
+
+    struct lh_instant left_at = s.w.now;
+    close_appender(&s, 0);
+    while (s.w.taken == s.w.count)
+        pass(&s.w);
+    expect_close(&s.w, s.stream);
+    assert_int_equal(s.w.now.ns, lh_instant_add(left_at, lh_seconds(10)).ns);
+    expect_quiet(&s.w);
+    assert_true(lh_client_deadline(s.w.client).ns == UINT64_MAX);
+    world_deinit(&s.w);
+}
+
+static void a_kept_stream_that_breaks_is_forgotten(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+
+    (void)state;
+    share_stream(&s);
+    for (int i = 0; i < APPENDERS; i++)
+        close_appender(&s, i);
+    break_link(&s.w, s.stream);
+    expect_quiet(&s.w);
+    assert_true(lh_client_deadline(s.w.client).ns == UINT64_MAX);
+    open_appender(&s, 0);
+    submit(&s, 0, 1, &b);
+    find_tail(&s);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 1);
+    world_deinit(&s.w);
+}
+
 /* Every bound at its smallest: batches go one by one, and writers each on a stream of their own. */
 static void the_smallest_bounds_are_only_slow(void **state)
 {
@@ -932,6 +991,8 @@ int main(void)
         cmocka_unit_test(an_opening_that_hangs_is_given_up),
         cmocka_unit_test(an_unanswered_opening_disturbs_nobody),
         cmocka_unit_test(the_last_to_leave_closes_the_stream),
+        cmocka_unit_test(a_stream_is_kept_for_the_next_lane),
+        cmocka_unit_test(a_kept_stream_that_breaks_is_forgotten),
         cmocka_unit_test(the_smallest_bounds_are_only_slow),
         cmocka_unit_test(a_stream_says_its_cluster_once_it_is_known),
         cmocka_unit_test(who_is_refused_as_of_another_cluster_asks_the_master),
