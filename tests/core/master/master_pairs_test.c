@@ -2,6 +2,7 @@
  * master's record for all of them (PAIR-1, PAIR-2). */
 #include "tests/core/master/master_story.h"
 
+#include "base/alloc.h"
 #include "base/seal.h"
 
 static void some_files(void)
@@ -172,6 +173,24 @@ static void a_store_of_an_earlier_release(void **state)
     assert_int_equal(loads(), LH_OK);
 }
 
+/* One of 65,536 pairs without a seal ends as if it had one. */
+static void a_pair_of_an_earlier_release_that_looks_sealed(void **state)
+{
+    (void)state;
+    some_files();
+    forget_seals();
+    struct pair *file = &w.store[index_of('f')];
+    file->value = lh_realloc_array(file->value, file->value_size + LH_SEAL_BYTES, 1);
+    lh_seal_write(file->value + file->value_size, 4711);
+    file->value_size += LH_SEAL_BYTES;
+    assert_int_equal(loads(), LH_OK);
+    crash();
+    assert_int_equal(loads(), LH_OK);
+    file = &w.store[index_of('f')];
+    file->value[file->value_size - 1] ^= 1;
+    assert_int_equal(loads(), LH_ERR_CORRUPT);
+}
+
 /* A commit of the active master in which etcd has lost a change. */
 static void a_change_that_a_watch_did_not_show(void **state)
 {
@@ -198,6 +217,7 @@ int main(void)
         STORY(a_pair_that_is_lost),
         STORY(a_pair_of_before_that_is_put_back),
         STORY(any_pair_is_written_again),
+        STORY(a_pair_of_an_earlier_release_that_looks_sealed),
         STORY(a_store_of_an_earlier_release),
         STORY(a_change_that_a_watch_did_not_show),
     };
