@@ -17,11 +17,6 @@ const struct lh_sim_bug lh_sim_session_bugs[] = {
     {"shows-for-ever", "KEEP-1",
         "a server that is in session and has not shown all that it has counts as away for ever",
         "KEEP-1"},
-    {"numbers-in-use-given-out", "KEEP-4",
-        "behind an older copy of the store chunks get numbers that servers in session use, and "
-        "have "
-        "not shown yet",
-        "INV-4"},
     {"heard-out-with-its-leases", "SES-1a",
         "a server is heard out when its leases have come; the replicas that follow in the session "
         "are taken for missing",

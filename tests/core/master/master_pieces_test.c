@@ -252,6 +252,20 @@ static void pieces_behind_a_refusal_are_passed_over(void **state)
     assert_true(server_heartbeat(&w, &next));
 }
 
+/* KEEP-4: behind an older copy of the store, also of what it has not shown yet. */
+static void no_chunk_gets_a_number_that_a_server_in_session_has(void **state)
+{
+    struct server *primary;
+
+    (void)state;
+    three_up();
+    come_back(a);
+    a->last_chunk = 50;
+    last_lease(a, 0, true, 0, 0);
+    assert_true(a->session != 0);
+    assert_true(file_with_primary("/new", &primary) > 50);
+}
+
 static void too_many_replicas_are_refused(void **state)
 {
     (void)state;
@@ -280,6 +294,7 @@ int main(void)
         STORY(a_session_begins_with_its_leases_and_replicas_follow),
         STORY(replicas_that_follow_a_session_that_is_over_count_for_nothing),
         STORY(pieces_behind_a_refusal_are_passed_over),
+        STORY(no_chunk_gets_a_number_that_a_server_in_session_has),
         STORY(too_many_replicas_are_refused),
     };
 

@@ -674,6 +674,7 @@ bool server_register_with(struct world *w, struct server *s,
     r.piece = s->piece;
     r.more = s->more;
     r.leases_shown = s->leases_shown;
+    r.last_chunk = s->last_chunk;
     for (size_t i = 0; i < replica_count; i++)
         replica_pointers[i] = (Leasehold__ReplicaReport *)(uintptr_t)&replicas[i];
     for (size_t i = 0; i < held_count; i++)

@@ -81,10 +81,11 @@ struct server {
     const char *address;     /* ... or this one */
     uint64_t link, session, last_stamp;
     uint64_t free_bytes;
-    uint64_t ordered;  /* batches, as its heartbeats tell; of 100 bytes each */
-    uint64_t piece;    /* of a registration (SES-1a): what is registered next is this one, */
-    bool more;         /* and others follow, */
-    bool leases_shown; /* but no leases */
+    uint64_t ordered;    /* batches, as its heartbeats tell; of 100 bytes each */
+    uint64_t piece;      /* of a registration (SES-1a): what is registered next is this one, */
+    bool more;           /* and others follow, */
+    bool leases_shown;   /* but no leases */
+    uint64_t last_chunk; /* the highest number of a replica, as it tells */
     uint64_t term_seen, name_seen;   /* of the last reign in which it registered (SES-9) */
     struct lh_capability_keys *keys; /* what it is told goes there (ACC-6); NULL: nowhere */
     size_t keys_told;                /* with the last answer */
