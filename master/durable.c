@@ -69,7 +69,6 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     }
     TAILQ_REMOVE(&m->commit.under_way, commit, link);
     m->commit.durable = ticket;
-    m->commit.durable_files = commit->next_file;
     m->starved = false;
     m->counts.commits++;
     lh_m_promises_durable(m);

@@ -78,9 +78,7 @@ static void start(struct lh_master *m)
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
     lh_m_dirty_master(m);
-    m->commit.term_ticket = m->commit.namespace_ticket = m->commit.gone_ticket =
-        m->commit.next_ticket;
-    m->commit.durable_files = m->next_file;
+    m->commit.term_ticket = m->commit.namespace_ticket = m->commit.next_ticket;
     LH_ASSERT(m->commit.next_ticket == 1);
 
     lh_m_rolls_start(m);

@@ -52,15 +52,11 @@ void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest 
     size_t prefix_size = strlen(request->prefix);
     Leasehold__FileInfo *items = NULL;
     size_t count = 0, capacity = 0, bytes = 0;
-    uint64_t ticket = m->commit.gone_ticket;
+    uint64_t ticket = lh_m_ticket(m, NULL);
     struct lh_m_file *f = first_listed(m, request);
 
     for (; f != NULL && strncmp(f->path, request->prefix, prefix_size) == 0;
          f = next_listed(request, f)) {
-        if (lh_m_is_young(m, f)) {
-            LH_MARK("listed-without-a-young-file"); /* it is there once that is durable */
-            continue;
-        }
         LH_GROW(items, capacity, count + 1);
         lh_m_trash_info(m, f, &items[count]);
         if (count == limit || !lh_m_page_takes(m, &bytes, &items[count].base)) {

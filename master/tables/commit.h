@@ -23,7 +23,6 @@ struct lh_m_again {
 
 struct lh_m_commit {
     uint64_t ticket;
-    uint64_t next_file; /* files from this number on are created by later ones */
     uint64_t *chunks;
     size_t chunk_count, chunk_capacity;
     struct lh_m_server **servers; /* servers are never freed */

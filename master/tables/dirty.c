@@ -33,11 +33,8 @@ void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_file_motion *fm = lh_m_move_file(m, f);
 
-    bool created = lh_m_is_young(m, f) && (f->ticket == 0 || f->ticket == m->commit.next_ticket);
-    m->commit.namespace_ticket = m->commit.next_ticket;
-    if (!created)
-        m->commit.gone_ticket = m->commit.next_ticket;
     f->ticket = m->commit.next_ticket;
+    m->commit.namespace_ticket = m->commit.next_ticket;
     if (!fm->dirty)
         STAILQ_INSERT_TAIL(&m->commit.dirty_files, fm, dirty_link);
     fm->dirty = true;

@@ -184,8 +184,6 @@ struct lh_master {
         uint64_t durable;          /* all commits up to this one are */
         uint64_t term_ticket;      /* of the first one: nothing is answered before it */
         uint64_t namespace_ticket; /* of the last one that created, renamed or removed a file */
-        uint64_t gone_ticket;      /* likewise, of the last that did more than create one */
-        uint64_t durable_files;    /* files below this number have been created durably */
         TAILQ_HEAD(, lh_m_commit) under_way;
         TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
     } commit;
@@ -194,12 +192,6 @@ struct lh_master {
 static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
 {
     return ticket <= m->commit.durable;
-}
-
-/* Is its creation not durable yet? Then nobody has been told of it. */
-static inline bool lh_m_is_young(const struct lh_master *m, const struct lh_m_file *f)
-{
-    return f->id >= m->commit.durable_files;
 }
 
 static inline struct lh_m_server *lh_m_server_of(

@@ -120,9 +120,9 @@ static bool put_named(struct lh_master *m, char letter, const char *text)
 static void write_again(struct lh_master *m, const struct lh_m_again *a)
 {
     char letter = a->key_size == 0 ? 0 : (char)a->key[0], text[LH_M_NAME_BYTES_MAX + 1] = "";
-    bool numbered =
-        ((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') && a->key_size == 9) ||
-        ((letter == 'k' || letter == 'c') && a->key_size == 17);
+    bool numbered = ((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') &&
+                        a->key_size == 9) ||
+                    ((letter == 'k' || letter == 'c') && a->key_size == 17);
     struct lh_m_program *p = letter == 'p' && a->key_size == 1 + LH_M_SESSION_ID_BYTES
                                  ? lh_m_program_find(m, a->key + 1)
                                  : NULL;
@@ -145,7 +145,6 @@ static struct lh_m_commit *begin(struct lh_master *m)
     struct lh_m_commit *commit = lh_alloc(sizeof *commit);
 
     commit->ticket = m->commit.next_ticket++;
-    commit->next_file = m->next_file;
     TAILQ_INSERT_TAIL(&m->commit.under_way, commit, link);
     lh_fx_persist(m->fx, commit->ticket);
     lh_m_promises_commit(m);

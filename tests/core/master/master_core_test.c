@@ -1455,6 +1455,70 @@ static const Leasehold__ListReply *list(const char *prefix, const char *after, u
     return world_reply(&w, world_call(&w, LH_METHOD_LIST, &r));
 }
 
+static void files_are_listed_in_pages(void **state)
+{
+    char path[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 25; i++) {
+        snprintf(path, sizeof path, "/logs/%02u", (i * 7) % 25);
+        create(path);
+    }
+    create("/a");
+    create("/logs");
+    create("/logsx");
+    char after[32] = "";
+    unsigned seen = 0;
+    bool more = true;
+    while (more) {
+        const Leasehold__ListReply *page = list("/logs/", after, 10);
+        for (size_t i = 0; i < page->n_files; i++, seen++) {
+            snprintf(path, sizeof path, "/logs/%02u", seen);
+            assert_string_equal(page->files[i]->path, path);
+            snprintf(after, sizeof after, "%s", path);
+        }
+        more = page->more;
+    }
+    assert_int_equal(seen, 25);
+    assert_int_equal(list("", "", 0)->n_files, 28);
+    assert_int_equal(list("/logs", "/logs", 0)->n_files, 26);
+    assert_int_equal(list("/none", "", 0)->n_files, 0);
+    assert_int_equal(list("/logs/", "/z", 0)->n_files, 0);
+    assert_int_equal(list("/logs/", "/a", 0)->n_files, 25);
+}
+
+/* Paths have up to a KB: a page of 10,000 would be more than a message. */
+static void a_page_of_files_is_bounded_in_bytes(void **state)
+{
+    char path[200] = "/", after[200] = "";
+    unsigned seen = 0, pages = 0;
+    bool more = true;
+
+    (void)state;
+    w.config.list_bytes = 1000;
+    world_crash(&w);
+    memset(path + 1, 'x', 150);
+    for (unsigned i = 0; i < 12; i++) {
+        snprintf(path + 151, sizeof path - 151, "%02u", i);
+        create(path);
+    }
+    for (; more; pages++) {
+        const Leasehold__ListReply *page = list("", after, 0);
+        assert_in_range(page->n_files, 1, 6);
+        assert_true(leasehold__list_reply__get_packed_size(page) <= 1000);
+        for (size_t i = 0; i < page->n_files; i++, seen++)
+            snprintf(after, sizeof after, "%s", page->files[i]->path);
+        more = page->more;
+    }
+    assert_int_equal(seen, 12);
+    assert_true(pages > 1);
+    /* An item that is larger than a page is one. */
+    w.config.list_bytes = 1;
+    world_crash(&w);
+    assert_int_equal(list("", "", 0)->n_files, 1);
+    assert_true(list("", "", 0)->more);
+}
+
 static void a_file_is_renamed(void **state)
 {
     Leasehold__RenameRequest r = LEASEHOLD__RENAME_REQUEST__INIT;
@@ -1812,6 +1876,8 @@ int main(void)
         STORY(a_lost_server_does_not_hold_up_every_chunk),
         STORY(bad_paths_are_named),
         STORY(names_are_durable_before_anybody_hears_of_them),
+        STORY(files_are_listed_in_pages),
+        STORY(a_page_of_files_is_bounded_in_bytes),
         STORY(a_file_is_renamed),
         STORY(a_removed_files_replicas_go),
         STORY(a_remove_overtakes_a_grant_under_way),
