@@ -264,7 +264,6 @@ static int unseal(struct lh_m_stored *record, const uint8_t *key, size_t key_siz
     if (seal == LH_SEAL_BROKEN && bare && record->key.kind != LH_M_STORED_MASTER) {
         /* PAIR-3: it may have none, and end as if it had one, which one of 65,536 does. Number and
          * sum of all pairs tell it from one that is damaged. */
-        LH_MARK("bare-pair-like-a-sealed-one");
         *size = whole;
         record->hash = lh_seal_hash(key, key_size, value, whole);
         seal = LH_SEAL_NONE;

@@ -140,10 +140,8 @@ void lh_m_reported(
 
     if (member == NULL || r->lost)
         return;
-    if (member->lost && member->seen == lh_m_session_of(s)) {
-        LH_MARK("report-older-than-a-loss");
-        return;
-    }
+    if (member->lost && member->seen == lh_m_session_of(s))
+        return; /* what was told of the loss is newer */
     if (c->sealed)
         member->sealed = r->sealed && r->version == c->version;
     else
