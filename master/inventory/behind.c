@@ -33,7 +33,6 @@ bool lh_m_number_evidence(struct lh_master *m, const struct lh_m_server *s, uint
 {
     if (chunk < m->next_chunk)
         return false;
-    LH_MARK("number-not-given-out");
     lh_m_set_behind(m,
         "chunkserver %s has a replica of chunk %" PRIu64
         ", and this master has not given out a number above %" PRIu64
