@@ -8,13 +8,10 @@
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
-/* What its server says that it has nothing of. One that cannot be asked, or has not shown yet all
- * that it has (SES-1a), may have something. */
+/* What its server says that it has nothing of. One that cannot be asked may have something. */
 static bool is_empty(const struct lh_master *m, const struct lh_m_member *member)
 {
-    const struct lh_m_server *s = lh_m_server_of(m, member);
-
-    return member->lost && lh_m_live(m, s) && lh_m_heard_out(s) && !lh_m_is_kept(m, member);
+    return member->lost && lh_m_live(m, lh_m_server_of(m, member)) && !lh_m_is_kept(m, member);
 }
 
 bool lh_m_member_needed(const struct lh_master *m, const struct lh_m_chunk *c,
