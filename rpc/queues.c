@@ -113,12 +113,10 @@ static void leave_shared(struct shared_queue *s)
 
 void lh_rpc_queues_create(struct lh_rpc *rpc, bool serves)
 {
-    if (serves || rpc->config.threads > 1)
-        rpc->queues[0].grpc = grpc_completion_queue_create_for_next(NULL);
-    else
+    if (!serves && rpc->config.threads <= 1)
         rpc->shared_queue = take_shared();
-    if (rpc->shared_queue != NULL)
-        rpc->queues[0].grpc = rpc->shared_queue->queue.grpc;
+    rpc->queues[0].grpc = rpc->shared_queue != NULL ? rpc->shared_queue->queue.grpc
+                                                    : grpc_completion_queue_create_for_next(NULL);
     rpc->queue_count = 1;
 }
 

@@ -97,7 +97,8 @@ static void send_piece(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
     size_t most = cs->config.bounds.register_replicas;
-    size_t count = s->logs->replicas.count + 1, room = most < count ? most : count;
+    /* At least one: or no piece would pass leases over whose replicas are gone. */
+    size_t all = s->logs->replicas.count + 1, room = most < all ? most : all;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Register piece = LEASEHOLD__REGISTER__INIT;
     Leasehold__ReplicaReport *reports;

@@ -30,12 +30,18 @@ static bool names_primary(const Leasehold__OpenTailReply *m)
            m->primary->address[0] != '\0';
 }
 
+/* Does it look for a primary only to open, which it could do without (opening.c)? */
+static bool opens_anyway(const struct lh_client_appender *a)
+{
+    return a->opening != NULL && a->writer.token == 0;
+}
+
 static void tail_found(void *owner, int error, const char *text, const void *reply)
 {
     struct lh_client_appender *a = owner;
     const Leasehold__OpenTailReply *m = reply;
 
-    if (a->opening != NULL && a->writer.token == 0 && (error != LH_OK || !names_primary(m))) {
+    if (opens_anyway(a) && (error != LH_OK || !names_primary(m))) {
         lh_client_opening_without_primary(a);
         return;
     }
@@ -62,7 +68,7 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
         no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
         return;
     }
-    if (a->opening != NULL && a->writer.token == 0)
+    if (opens_anyway(a))
         lh_client_opening_done(a);
     a->failed_version = 0; /* it was told, and this is the answer */
     bool verdict = a->full && LH_PLANTED("chunk-full-is-a-verdict");
@@ -86,10 +92,8 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
  * record is given up, or nobody hears it. No opening without a token has to wait for one. */
 static struct lh_duration patience(const struct lh_client_appender *a)
 {
-    struct lh_duration wait = a->client->config.tail_wait;
-
-    if (a->opening != NULL && a->writer.token == 0)
-        wait = a->client->config.new_file_wait;
+    const struct lh_client_config *c = &a->client->config;
+    struct lh_duration wait = opens_anyway(a) ? c->new_file_wait : c->tail_wait;
 
     if (a->first == NULL && a->opening == NULL)
         return wait;

@@ -301,6 +301,36 @@ static void sealed_files(unsigned count, uint32_t replication, uint64_t length)
     obedience(0);
 }
 
+/* Likewise, at the first three servers, and nothing is copied. */
+static void given_sealed_files(unsigned count)
+{
+    w.config.repair_streams = 0;
+    world_crash(&w);
+    up(3);
+    sealed_files(count, 3, 1000);
+}
+
+/* Of the only chunk of such a file. */
+static Leasehold__ReplicaReport sealed_replica(uint64_t chunk)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+
+    report.chunk = chunk;
+    report.version = 1;
+    report.sealed = true;
+    report.length = 1000;
+    return report;
+}
+
+/* On a new stream: a session begins, and replicas are to follow (SES-1a). */
+static void registers_and_shows_nothing_yet(struct server *s)
+{
+    s->link = s->piece = 0;
+    s->more = s->leases_shown = true;
+    assert_true(server_register_with(&w, s, NULL, 0, NULL, 0));
+    assert_true(server_heartbeat(&w, s));
+}
+
 static const Leasehold__ChunkInfo *chunk_of(unsigned file)
 {
     Leasehold__LocateRequest r = LEASEHOLD__LOCATE_REQUEST__INIT;
@@ -545,10 +575,7 @@ static void lose(struct server *s, uint64_t chunk, bool kept)
 static void the_last_damaged_replica_is_needed(void **state)
 {
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
+    given_sealed_files(1);
     for (size_t i = 0; i < 3; i++)
         lose(&all[i], 1, true);
     drain(a);
@@ -563,10 +590,7 @@ static void a_damaged_replica_that_is_copied_to_is_needed(void **state)
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
 
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
+    given_sealed_files(1);
     for (size_t i = 0; i < 3; i++)
         lose(&all[i], 1, true);
     report.chunk = 1;
@@ -584,56 +608,31 @@ static void a_damaged_replica_that_is_copied_to_is_needed(void **state)
 /* SES-1a: nor before it has shown what it has of it: each member at it counts as away. */
 static void a_damaged_replica_that_is_not_shown_yet_is_needed(void **state)
 {
-    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
-
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
+    given_sealed_files(1);
     for (size_t i = 0; i < 3; i++)
         lose(&all[i], 1, true);
     drain(a);
     obedience(5000);
     assert_false(info_of(a)->safe_to_stop);
     a->incarnation++;
-    a->link = 0;
-    a->piece = 0;
-    a->more = a->leases_shown = true;
-    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
-    assert_true(server_heartbeat(&w, a));
+    registers_and_shows_nothing_yet(a);
     obedience(5000);
     assert_false(info_of(a)->safe_to_stop);
-    report.chunk = report.version = 1;
-    report.lost = report.kept = true;
 }
 
 /* What is reported of a replica at once is newer than what a piece before it says (SES-1a). */
 static void a_piece_that_is_looked_at_late_says_nothing_of_a_loss_behind_it(void **state)
 {
-    Leasehold__ReplicaReport reports[2] = {
-        LEASEHOLD__REPLICA_REPORT__INIT, LEASEHOLD__REPLICA_REPORT__INIT};
+    const Leasehold__ReplicaReport reports[] = {sealed_replica(1), sealed_replica(2)};
 
     (void)state;
-    w.config.repair_streams = 0;
     w.config.step_work = 1;
-    world_crash(&w);
-    up(3);
-    sealed_files(2, 3, 1000);
+    given_sealed_files(2);
     for (size_t i = 1; i < 3; i++)
         lose(&all[i], 2, true);
     a->incarnation++;
-    a->link = 0;
-    a->piece = 0;
-    a->more = a->leases_shown = true;
-    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
-    assert_true(server_heartbeat(&w, a));
-    for (unsigned i = 0; i < 2; i++) {
-        reports[i].chunk = i + 1;
-        reports[i].version = 1;
-        reports[i].sealed = true;
-        reports[i].length = 1000;
-    }
+    registers_and_shows_nothing_yet(a);
     a->piece = 1;
     a->more = false;
     server_register_with(&w, a, reports, 2, NULL, 0);
@@ -647,16 +646,10 @@ static void a_piece_that_is_looked_at_late_says_nothing_of_a_loss_behind_it(void
 /* SES-1a, REC-10: the last replica is at no member, and its server has not shown it yet. */
 static void a_server_that_has_not_shown_all_is_not_decommissioned(void **state)
 {
-    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    const Leasehold__ReplicaReport report = sealed_replica(1);
 
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
-    report.chunk = report.version = 1;
-    report.sealed = true;
-    report.length = 1000;
+    given_sealed_files(1);
     assert_true(server_register_with(&w, d, &report, 1, NULL, 0));
     assert_true(server_heartbeat(&w, d));
     for (size_t i = 0; i < 3; i++)
@@ -666,28 +659,18 @@ static void a_server_that_has_not_shown_all_is_not_decommissioned(void **state)
     assert_false(info_of(d)->safe_to_stop);
     assert_int_equal(info_of(d)->replicas_to_move, 1);
     world_break_link(&w, d->link); /* and comes back at once, before its session is over */
-    d->link = 0;
     d->registration++;
-    d->piece = 0;
-    d->more = d->leases_shown = true;
-    assert_true(server_register_with(&w, d, NULL, 0, NULL, 0));
-    assert_true(server_heartbeat(&w, d));
+    registers_and_shows_nothing_yet(d);
     obedience(5000);
     assert_false(info_of(d)->safe_to_stop);
 }
 
 static void the_last_replica_of_a_chunk_is_not_decommissioned_unseen(void **state)
 {
-    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    const Leasehold__ReplicaReport report = sealed_replica(1);
 
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
-    report.chunk = report.version = 1;
-    report.sealed = true;
-    report.length = 1000;
+    given_sealed_files(1);
     assert_true(server_register_with(&w, d, &report, 1, NULL, 0));
     assert_true(server_heartbeat(&w, d));
     for (size_t i = 0; i < 3; i++)
@@ -697,12 +680,8 @@ static void the_last_replica_of_a_chunk_is_not_decommissioned_unseen(void **stat
     assert_false(info_of(d)->safe_to_stop);
     assert_int_equal(info_of(d)->replicas_to_move, 1);
     world_break_link(&w, d->link); /* and comes back at once, before its session is over */
-    d->link = 0;
     d->registration++;
-    d->piece = 0;
-    d->more = d->leases_shown = true;
-    assert_true(server_register_with(&w, d, NULL, 0, NULL, 0));
-    assert_true(server_heartbeat(&w, d));
+    registers_and_shows_nothing_yet(d);
     for (int k = 0; k < 50 && info_of(d) != NULL; k++) {
         world_advance(&w, 100);
         for (size_t n = 0; n < 4; n++)
@@ -720,11 +699,7 @@ static void pieces_that_do_not_end_keep_no_member_away_for_ever(void **state)
     assert_true(server_register(&w, d));
     assert_true(server_heartbeat(&w, d));
     a->incarnation++;
-    a->link = 0;
-    a->piece = 0;
-    a->more = a->leases_shown = true;
-    assert_true(server_register_with(&w, a, NULL, 0, NULL, 0));
-    assert_true(server_heartbeat(&w, a));
+    registers_and_shows_nothing_yet(a);
     obedience(2000000); /* the grace is 300 s */
     assert_true(lies_on(1, d));
 }
@@ -733,10 +708,7 @@ static void pieces_that_do_not_end_keep_no_member_away_for_ever(void **state)
 static void a_replica_of_which_nothing_is_left_is_not_needed(void **state)
 {
     (void)state;
-    w.config.repair_streams = 0;
-    world_crash(&w);
-    up(3);
-    sealed_files(1, 3, 1000);
+    given_sealed_files(1);
     lose(a, 1, false);
     drain(a);
     obedience(5000);
