@@ -301,11 +301,15 @@ class SwarmTest(SimTest):
                                "--profile=calm", "--progress=200ms", "--keep-going"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, encoding="utf-8") as process:
+            def both():
+                workers = children(process.pid)
+                return workers if len(workers) == 2 else None
+
             process.stderr.readline()
             # It may have been between two runs; then it is only replaced.
             while "1 failed" not in process.stderr.readline():
-                os.kill(children(process.pid)[0], signal.SIGKILL)
-            self.assertEqual(len(children(process.pid)), 2)
+                os.kill(wait_for("two workers", both)[0], signal.SIGKILL)
+            wait_for("the one that died to be replaced", both)
             process.send_signal(signal.SIGINT)
             output, _ = process.communicate(timeout=PATIENCE_S)
             self.assertEqual(process.returncode, 4, output)
