@@ -177,10 +177,11 @@ void lh_cs_doubt(struct lh_cs_replica *r, int error)
     if (!r->in_doubt)
         LH_MARK("replica-in-doubt");
     r->in_doubt = true;
-    if (!freeze(r, error))
-        lh_cs_jobs_drop_waiting(r, error); /* a KEEP would sync it */
     if (r->state == LH_CS_REPLICA_FROZEN)
-        wait_for_disk(r);
+        lh_cs_jobs_drop_waiting(r, error); /* a KEEP would sync it */
+    else if (!freeze(r, error))
+        return; /* it is damaged, or to be removed: what waits goes on */
+    wait_for_disk(r);
 }
 
 void lh_cs_put_old_back(struct lh_cs_replica *r, int error)

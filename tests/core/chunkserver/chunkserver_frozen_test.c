@@ -257,6 +257,31 @@ STORY(syncs_that_fail_at_every_member_lose_nothing)
     check_logs(w, ABC);
 }
 
+/* KEEP-3: the order stands, whatever becomes of the sync that was under way; else the replica would
+ * be neither shown nor removed until its server starts again. */
+STORY(a_sync_that_fails_while_its_replica_is_to_go_does_not_keep_it)
+{
+    if (!w->synced)
+        return;
+    given_a_chunk(w, ABC);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->nodes[B].disk_stalled = true;
+    append(c, 3, 100);
+    settle(w);
+    for (size_t i = 0; i < w->op_count; i++)
+        if (w->ops[i].node == B && w->ops[i].op == LH_DISK_WRITE)
+            disk_complete(w, i);
+    settle(w); /* its sync is under way */
+    master_remove(w, B, 1);
+    settle(w);
+    node_fail_disk(w, B, LH_DISK_SYNC, 0, LH_ERR_DISK_FULL);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    assert_int_equal(heard(w, B)->removed.n, 1);
+    assert_int_equal(heard(w, B)->removed.error, LH_OK);
+    assert_null(node_file(w, B, CHUNK));
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Rot. */
 
@@ -657,6 +682,7 @@ int main(void)
         cmocka_unit_test(another_log_than_the_seals_is_not_kept_for_it),
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
+        cmocka_unit_test(a_sync_that_fails_while_its_replica_is_to_go_does_not_keep_it),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
         cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),
         cmocka_unit_test(what_lies_around_an_unreadable_sector_is_read),
