@@ -60,14 +60,13 @@ static void put_replica(uint64_t chunk)
 {
     struct lh_chunk_header h = {
         .generation = 2,
-        .chunk = chunk,
         .version = LH_BENCH_VERSION,
         .chunk_size = LH_BENCH_CHUNK_BYTES,
         .sealed = true,
         .sealed_length = LH_BENCH_CHUNK_BYTES,
         .sealed_checksum = lh_bench_checksum(chunk),
     };
-    struct lh_buf slot = lh_chunk_header_encode(&h);
+    struct lh_buf slot = lh_chunk_header_encode(chunk, &h);
     uint8_t bytes[LH_SLOT_BYTES];
     char name[32];
 

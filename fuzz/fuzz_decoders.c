@@ -82,7 +82,7 @@ static void decode_header(const uint8_t *data, size_t size)
     struct lh_chunk_header h;
 
     if (lh_chunk_header_decode(&bytes, 1, &h) == LH_OK) {
-        struct lh_buf slot = lh_chunk_header_encode(&h);
+        struct lh_buf slot = lh_chunk_header_encode(1, &h);
         LH_ASSERT(slot.size == LH_SLOT_BYTES);
         lh_buf_clear(&slot);
     }

@@ -38,8 +38,8 @@ static void wait_for_disk(struct lh_cs_replica *r)
     }
     struct lh_duration pause = {0}; /* the first time */
     if (mo->frozen.waits > 0)
-        pause = lh_cs_refusal_pause(&r->cs->config.bounds, mo->frozen.waits - 1);
-    mo->frozen.again_at = lh_instant_add(r->cs->now, pause);
+        pause = lh_cs_refusal_pause(&r->logs->cs->config.bounds, mo->frozen.waits - 1);
+    mo->frozen.again_at = lh_instant_add(r->logs->cs->now, pause);
     mo->frozen.waits++;
     set_timer(r->logs, mo->frozen.again_at);
 }
@@ -50,7 +50,7 @@ void lh_cs_read_later(struct lh_cs_replica *r, uint32_t before)
     struct lh_cs_motion *mo = lh_cs_move(r);
     r->read_waits = true;
     mo->frozen.again_at =
-        lh_instant_add(r->cs->now, lh_cs_refusal_pause(&r->cs->config.bounds, before));
+        lh_instant_add(r->logs->cs->now, lh_cs_refusal_pause(&r->logs->cs->config.bounds, before));
     set_timer(r->logs, mo->frozen.again_at);
 }
 
@@ -145,7 +145,7 @@ static bool freeze(struct lh_cs_replica *r, int error)
         return false;
     take_back(r);
     LH_MARK("replica-frozen");
-    lh_fx_log(r->cs->fx, LH_WARN,
+    lh_fx_log(r->logs->cs->fx, LH_WARN,
         "chunk %" PRIu64 ": a change was refused (%s): this replica of %" PRIu64
         " bytes can only be read until its disk takes changes again",
         r->chunk, lh_error_text(error), r->end);

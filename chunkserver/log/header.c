@@ -31,7 +31,7 @@ static const char magic[8] = "LHCHUNK\0";
 #define FLAG_COPYING 4u
 #define FLAG_CUT     8u
 
-struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
+struct lh_buf lh_chunk_header_encode(uint64_t chunk, const struct lh_chunk_header *h)
 {
     uint8_t *p;
     struct lh_buf b = lh_buf_alloc(LH_SLOT_BYTES, &p);
@@ -40,7 +40,7 @@ struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
     memcpy(p + AT_MAGIC, magic, sizeof magic);
     lh_put32(p + AT_FORMAT, FORMAT);
     lh_put64(p + AT_GENERATION, h->generation);
-    lh_put64(p + AT_CHUNK, h->chunk);
+    lh_put64(p + AT_CHUNK, chunk);
     lh_put64(p + AT_VERSION, h->version);
     lh_put64(p + AT_CHUNK_SIZE, h->chunk_size);
     lh_put32(p + AT_DURABILITY, h->durability);
@@ -55,16 +55,17 @@ struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
     return b;
 }
 
-static int decode_slot(const uint8_t *p, struct lh_chunk_header *h)
+static int decode_slot(const uint8_t *p, uint64_t chunk, struct lh_chunk_header *h)
 {
     if (memcmp(p + AT_MAGIC, magic, sizeof magic) != 0 ||
         lh_get32(p + AT_CRC) != lh_crc32c(0, p + AT_FORMAT, LH_SLOT_BYTES - AT_FORMAT))
         return LH_ERR_CORRUPT;
     if (lh_get32(p + AT_FORMAT) != FORMAT)
         return LH_ERR_WRONG_FORMAT;
+    if (lh_get64(p + AT_CHUNK) != chunk)
+        return LH_ERR_WRONG_IDENTITY;
     *h = (struct lh_chunk_header){
         .generation = lh_get64(p + AT_GENERATION),
-        .chunk = lh_get64(p + AT_CHUNK),
         .version = lh_get64(p + AT_VERSION),
         .chunk_size = lh_get64(p + AT_CHUNK_SIZE),
         .durability = (uint8_t)lh_get32(p + AT_DURABILITY),
@@ -90,16 +91,13 @@ int lh_chunk_header_decode(const struct lh_buf *bytes, uint64_t chunk, struct lh
         struct lh_chunk_header found;
         if (!lh_buf_read(bytes, slot * LH_SLOT_BYTES, raw, sizeof raw))
             continue;
-        int error = decode_slot(raw, &found);
+        int error = decode_slot(raw, chunk, &found);
         if (error == LH_ERR_WRONG_FORMAT)
             return error;
+        if (error == LH_ERR_WRONG_IDENTITY && result != LH_OK)
+            result = error;
         if (error != LH_OK)
             continue;
-        if (found.chunk != chunk) {
-            if (result != LH_OK)
-                result = LH_ERR_WRONG_IDENTITY;
-            continue;
-        }
         if (result != LH_OK || found.generation > h->generation)
             *h = found;
         result = LH_OK;

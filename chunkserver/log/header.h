@@ -10,10 +10,10 @@
 
 #define LH_SLOT_BYTES 4096u
 
+/* What it says of the chunk, which the file is named with. */
 struct lh_chunk_header {
     uint64_t generation; /* rises with each write; its lowest bit names the slot */
-    uint64_t chunk;
-    uint64_t version; /* adopted (FENCE-1) */
+    uint64_t version;    /* adopted (FENCE-1) */
     uint64_t chunk_size;
     uint8_t durability; /* leasehold.Durability */
     bool sealed;
@@ -27,8 +27,8 @@ struct lh_chunk_header {
     uint8_t equal_boot[LH_BOOT_ID_BYTES]; /* the boot under which that was (REC-2a) */
 };
 
-/* One slot's bytes, LH_SLOT_BYTES long. */
-struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h);
+/* One slot's bytes, LH_SLOT_BYTES long, in the file of that chunk. */
+struct lh_buf lh_chunk_header_encode(uint64_t chunk, const struct lh_chunk_header *h);
 
 /* Where in the file the slot of this generation lies. */
 static inline uint64_t lh_chunk_header_offset(const struct lh_chunk_header *h)

@@ -221,8 +221,8 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
             lh_buf_read(bytes, 0, chain, sizeof chain) &&
             (lh_get64(chain) == j->checksum || LH_PLANTED("chain-below-the-end-not-compared"));
     if (t->op == LH_DISK_CREATE && error == LH_ERR_ALREADY_EXISTS) {
-        lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": its file exists already; not touched",
-            r->chunk);
+        lh_fx_log(r->logs->cs->fx, LH_ERROR,
+            "chunk %" PRIu64 ": its file exists already; not touched", r->chunk);
     }
     if (t->op == LH_DISK_SYNC && error == LH_OK && j->rewriting == NULL)
         r->header_unsynced = false;

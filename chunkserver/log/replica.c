@@ -62,7 +62,6 @@ struct lh_cs_replica *lh_cs_replica_add(
 
     r->chunk = chunk;
     r->logs = logs;
-    r->cs = logs->cs;
     r->state = state;
     r->motion = &lh_cs_idle;
     r->checksum = lh_log_seed(chunk);
@@ -94,7 +93,7 @@ bool lh_cs_replica_unverified(const struct lh_cs_replica *r)
     return r->header.durability == LEASEHOLD__DURABILITY__BUFFERED && !r->header.sealed &&
            r->header.version > 0 &&
            (r->in_doubt ||
-               memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0);
+               memcmp(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0);
 }
 
 bool lh_cs_replica_truncated(const struct lh_cs_replica *r)
@@ -154,7 +153,7 @@ static void to_be_written(
     struct lh_cs_motion *mo = lh_cs_move(r);
     struct lh_cs_log_write *w = mo->filling;
 
-    if (w == NULL || w->bytes.size + size > r->cs->config.bounds.write_bytes) {
+    if (w == NULL || w->bytes.size + size > r->logs->cs->config.bounds.write_bytes) {
         w = mo->filling = lh_alloc(sizeof *w);
         DL_APPEND(mo->writes, w);
     }
@@ -288,9 +287,9 @@ static bool sync_is_due(struct lh_cs_replica *r)
     if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
         return true;
     if (r->motion->sync_begun_at.ns == 0)
-        lh_cs_move(r)->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
-    struct lh_duration since = lh_instant_until(r->motion->sync_begun_at, r->cs->now);
-    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+        lh_cs_move(r)->sync_begun_at = r->logs->cs->now; /* the first bytes: nothing is due yet */
+    struct lh_duration since = lh_instant_until(r->motion->sync_begun_at, r->logs->cs->now);
+    const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
     return dirty >= b->sync_least_bytes && dirty <= b->sync_most_bytes &&
            since.ns >= lh_milliseconds(b->sync_pause_ms).ns;
 }
@@ -316,7 +315,7 @@ static void pump(struct lh_cs_replica *r)
     if (r->state == LH_CS_REPLICA_READY && r->motion->syncing == 0 && r->written > r->synced &&
         sync_is_due(r)) {
         lh_cs_move(r)->syncing = r->written;
-        lh_cs_move(r)->sync_begun_at = r->cs->now;
+        lh_cs_move(r)->sync_begun_at = r->logs->cs->now;
         lh_cs_disk_ask(
             r->logs, &log_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
     }
@@ -393,11 +392,11 @@ void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
 void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset)
 {
     lh_cs_thawed(r);
-    lh_fx_log(r->cs->fx, LH_ERROR,
+    lh_fx_log(r->logs->cs->fx, LH_ERROR,
         "chunk %" PRIu64 ": this replica is damaged (%s at %" PRIu64 "); it must be copied again",
         r->chunk, lh_error_text(error), offset);
     LH_MARK("replica-lost");
-    r->cs->counts.replicas_lost[-error]++;
+    r->logs->cs->counts.replicas_lost[-error]++;
     r->logs->users->lost(r, error);
     r->state = LH_CS_REPLICA_LOST;
     lh_cs_replica_drop_unwritten(r);

@@ -34,35 +34,37 @@ enum lh_cs_replica_state {
 struct lh_cs_replica {
     uint64_t chunk; /* the first field: see base/idmap.h */
     struct lh_cs_logs *logs;
-    struct lh_cs_host *cs; /* theirs */
     void *slots[LH_CS_SLOTS];
+
+    /* Of log/ alone. */
+    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
+    /* clang-format off */
+    unsigned outstanding;     /* tickets under way: disk.c */
+    int unreported_loss;      /* reports.c: why, after a registration that called it good */
+    uint16_t refused_reads;   /* in a row, while it is read back: scan.c */
+    bool read_waits : 1;      /* the last one of these is asked for again later */
+    bool headless : 1;        /* no valid header was found */
+    bool in_doubt : 1;        /* a sync of its file has failed: that is never written to again
+                                 (FAIL-5) */
+    bool torn : 1;            /* FAIL-3: its end is to be marked as truncated, and cut */
+    bool unrecorded : 1;      /* the seal is not in the header that the disk has */
+    bool anew : 1;            /* it is written to the file that is to take its place (REC-9) */
+    bool returning : 1;       /* that came to nothing: once nothing goes on there, the old one is
+                                 read */
+    bool header_unsynced : 1; /* it was written, not synced; the other slot is on the disk */
+    bool loading : 1;         /* registration waits for its header and log to be read: scan.c */
+    bool stirred : 1;         /* it is looked at when the step ends: motion.c */
+    bool unreported_creation : 1; /* reports.c: after a registration that did not name it */
+
+    bool added_up : 1;        /* serve/: a copy of this life has compared it with the seal */
+    bool incomplete : 1;      /* REC-4: nobody's full member until it is copied or has joined; on
+                                 the disk before the first foreign byte is */
+    /* clang-format on */
     enum lh_cs_replica_state state;
 
     /* The header: replica.c, jobs.c. */
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     uint64_t adopting;             /* the highest version adopted or being adopted */
-    bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
-                                      on the disk before the first foreign byte is */
-    bool added_up;                 /* serve/: a copy of this life has compared it with the seal */
-
-    /* Of log/ alone. */
-    bool headless;   /* no valid header was found */
-    bool in_doubt;   /* a sync of its file has failed: that is never written to again (FAIL-5) */
-    bool torn;       /* FAIL-3: its end is to be marked as truncated, and cut */
-    bool unrecorded; /* the seal is not in the header that the disk has */
-    bool anew;       /* it is written to the file that is to take its place (REC-9) */
-    bool returning;  /* that came to nothing: once nothing goes on there, the old one is read */
-    bool header_unsynced;   /* it was written, not synced; the other slot is on the disk */
-    bool read_waits;        /* the last one of these is asked for again later */
-    uint32_t refused_reads; /* in a row, while it is read back: scan.c */
-    bool loading;           /* registration waits for its header and log to be read: scan.c */
-    bool stirred;           /* it is looked at when the step ends: motion.c */
-    struct {                /* reports.c: what a registration did not report */
-        bool creation;      /* it was created after a registration that did not name it */
-        int loss;           /* why it was lost, after a registration that called it good */
-    } unreported;
-    unsigned outstanding;              /* tickets under way: disk.c */
-    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
 
     /* The log: replica.c. */
     uint64_t end;       /* bytes accepted */
@@ -71,6 +73,9 @@ struct lh_cs_replica {
     uint64_t synced;    /* bytes known to be on the disk */
     uint64_t committed; /* as far as known here (APP-6) */
 };
+
+/* A sealed chunk at which nothing happens has this. */
+_Static_assert(sizeof(struct lh_cs_replica) <= 192, "there are millions of them");
 
 /* ---- replica.c: what it is. */
 

@@ -106,7 +106,7 @@ static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     r->checksum = w->checksum;
     if (r->committed > r->end)
         r->committed = r->end;
-    struct lh_buf slot = lh_chunk_header_encode(&w->header);
+    struct lh_buf slot = lh_chunk_header_encode(r->chunk, &w->header);
     return write_new(r, j, sync_new, lh_chunk_header_offset(&w->header), &slot);
 }
 
@@ -160,7 +160,7 @@ static bool read_more(struct lh_cs_replica *r, struct lh_cs_job *j)
     return ask(r, j, take,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
             .offset = LH_LOG_START + w->at,
-            .length = r->cs->config.bounds.scan_bytes});
+            .length = r->logs->cs->config.bounds.scan_bytes});
 }
 
 static bool create(struct lh_cs_replica *r, struct lh_cs_job *j)

@@ -68,8 +68,9 @@ void lh_cs_scan_loaded(struct lh_cs_replica *r)
 
 static void lost_at_load(struct lh_cs_replica *r, int error)
 {
-    lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": cannot be used: %s; its file is left alone",
-        r->chunk, lh_error_text(error));
+    lh_fx_log(r->logs->cs->fx, LH_ERROR,
+        "chunk %" PRIu64 ": cannot be used: %s; its file is left alone", r->chunk,
+        lh_error_text(error));
     r->state = LH_CS_REPLICA_LOST;
     r->headless = true;
     lh_cs_scan_loaded(r);
@@ -99,7 +100,7 @@ static void found_sealed(struct lh_cs_replica *r)
 /* One refused read says nothing of what is there (REC-6); some in a row, with pauses, do. */
 static bool is_asked_again(struct lh_cs_replica *r, int error)
 {
-    if (error == LH_ERR_IO && r->refused_reads + 1 < r->cs->config.bounds.scan_tries) {
+    if (error == LH_ERR_IO && r->refused_reads + 1u < r->logs->cs->config.bounds.scan_tries) {
         lh_cs_read_later(r, r->refused_reads++);
         return true;
     }
@@ -171,7 +172,7 @@ static void scan_read(struct lh_cs_replica *r)
     lh_cs_disk_ask(r->logs, &log_read, r, NULL,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
             .offset = LH_LOG_START + r->motion->scan->at,
-            .length = r->cs->config.bounds.scan_bytes});
+            .length = r->logs->cs->config.bounds.scan_bytes});
 }
 
 void lh_cs_scan_again(struct lh_cs_replica *r)
@@ -244,8 +245,8 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
  * damaged says nothing. */
 static bool is_rot(const struct lh_cs_replica *r, int why)
 {
-    bool same_boot =
-        !r->in_doubt && memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+    bool same_boot = !r->in_doubt && memcmp(r->header.equal_boot, r->logs->cs->config.boot_id,
+                                         LH_BOOT_ID_BYTES) == 0;
 
     return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
            why != LH_ERR_WOULD_BLOCK;
@@ -282,7 +283,7 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
             scan_done(r);
             return;
         }
-        lh_fx_log(r->cs->fx, LH_WARN, "chunk %" PRIu64 ": cutting a torn tail at %" PRIu64,
+        lh_fx_log(r->logs->cs->fx, LH_WARN, "chunk %" PRIu64 ": cutting a torn tail at %" PRIu64,
             r->chunk, good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to
          * life (FAIL-3); then it is read back again. */
@@ -347,7 +348,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         scan_failed(r, error, at);
         return;
     }
-    bool at_end = bytes->size < r->cs->config.bounds.scan_bytes;
+    bool at_end = bytes->size < r->logs->cs->config.bounds.scan_bytes;
     uint64_t log_at = scan->at - scan->rest.size; /* where `rest` begins */
     scan->at += bytes->size;
     struct lh_buf data = lh_buf_take(&scan->rest);

@@ -47,14 +47,14 @@ static void leave(struct lh_cs_replica *r)
 
 static void count(struct lh_cs_replica *r, struct lh_cs_motion *mo)
 {
-    struct lh_duration whole = lh_milliseconds(r->cs->config.bounds.reserve_idle_ms);
+    struct lh_duration whole = lh_milliseconds(r->logs->cs->config.bounds.reserve_idle_ms);
     bool rested = !mo->space.growing;
 
-    if (!rested && lh_instant_before(r->cs->now, lh_instant_add(mo->space.since, whole)))
+    if (!rested && lh_instant_before(r->logs->cs->now, lh_instant_add(mo->space.since, whole)))
         return;
     mo->space.grew = rested || r->end < mo->space.from ? 0 : r->end - mo->space.from;
     mo->space.from = rested ? r->written : r->end;
-    mo->space.since = r->cs->now;
+    mo->space.since = r->logs->cs->now;
 }
 
 /* Since the time before the present one, or in that. */
@@ -73,17 +73,17 @@ void lh_cs_space_grows(struct lh_cs_replica *r)
     count(r, mo);
     leave(r);
     mo->space.growing = true;
-    mo->space.grown_at = r->cs->now;
+    mo->space.grown_at = r->logs->cs->now;
     DL_APPEND2(logs->internal->space.growing, mo, space.before, space.after);
     if (!lh_timer_is_set(&logs->internal->space.timer))
-        lh_timer_set(&r->cs->timers, &logs->internal->space.timer, rests_at(logs));
+        lh_timer_set(&r->logs->cs->timers, &logs->internal->space.timer, rests_at(logs));
 }
 
 /* So much is reserved ahead of a log of `length` bytes. A reservation holds up the file's writes:
  * one that has grown has few of them. */
 static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
 {
-    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+    const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
     uint64_t lately = grown_lately(r) * RESERVED_TIMES; /* of a chunk, which has 1 GiB at most */
 
     if (length < b->reserve_grown_bytes)
@@ -119,7 +119,8 @@ void lh_cs_space_ahead(struct lh_cs_replica *r)
 
     if (ahead > room)
         ahead = room;
-    if (mo->space.reserving || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
+    if (mo->space.reserving ||
+        (length < r->logs->cs->config.bounds.reserve_least_bytes && !whole) ||
         length < mo->space.again_at || length + ahead <= mo->space.reserved || ahead == 0)
         return;
     mo->space.reserving = true;

@@ -46,7 +46,7 @@ static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j, step *nex
     r->header.generation += r->header_unsynced ? 2 : 1;
     r->header_unsynced = true;
     r->header.committed = lh_cs_replica_known_committed(r);
-    struct lh_buf slot = lh_chunk_header_encode(&r->header);
+    struct lh_buf slot = lh_chunk_header_encode(r->chunk, &r->header);
     j->next = next;
     lh_cs_disk_ask(r->logs, &lh_cs_job_disk, r, NULL,
         &(struct lh_cs_disk_request){
@@ -82,7 +82,7 @@ static bool vouches_for(const struct lh_cs_replica *r, uint64_t length)
 {
     return r->header.equal_length == length && r->header.committed <= length &&
            !r->header.truncated &&
-           memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+           memcmp(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 }
 
 bool lh_cs_replica_is_vouched_for(const struct lh_cs_replica *r)
@@ -97,7 +97,7 @@ bool lh_cs_replica_is_vouched_for(const struct lh_cs_replica *r)
 static bool must_be_verified(const struct lh_cs_replica *r, uint64_t length)
 {
     return r->header.committed > length || r->header.equal_length > length ||
-           memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
+           memcmp(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
 }
 
 /* Is everything below the version that the header has on the disk? */
@@ -145,7 +145,7 @@ static void seal_below(struct lh_cs_replica *r, uint64_t length)
     if (committed <= length)
         return;
     LH_MARK("seal-below-what-was-committed");
-    lh_fx_log(r->cs->fx, LH_ERROR,
+    lh_fx_log(r->logs->cs->fx, LH_ERROR,
         "chunk %" PRIu64 ": it is sealed at %" PRIu64 " bytes, and %" PRIu64
         " were acknowledged: records are lost",
         r->chunk, length, committed);
@@ -192,7 +192,7 @@ static bool adopt(struct lh_cs_replica *r, struct lh_cs_job *j)
         return !adopt_needs_sync(r) || sync_log(r, j, done);
     r->header.version = j->version;
     if (LH_PLANTED("doubt-cleared-by-adopting"))
-        memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
+        memcpy(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES);
     return write_header(r, j, adopt_header_written);
 }
 
@@ -216,7 +216,7 @@ static bool confirm_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     r->header.truncated = false;
     if (r->header.committed > j->length)
         r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
-    memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
+    memcpy(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES);
     return write_header(r, j, wait ? confirm_header_written : done);
 }
 

@@ -48,15 +48,15 @@ void lh_cs_table_keep(struct lh_cs_replica *r)
 
     leave(r);
     mo->table.kept = true;
-    mo->table.asked_at = r->cs->now;
+    mo->table.asked_at = r->logs->cs->now;
     DL_APPEND2(logs->internal->tables.kept, mo, table.before, table.after);
     logs->internal->tables.count++;
-    if (logs->internal->tables.count > r->cs->config.bounds.settle_tables) {
+    if (logs->internal->tables.count > r->logs->cs->config.bounds.settle_tables) {
         LH_MARK("writer-table-makes-room");
         rest(logs->internal->tables.kept->replica);
     }
     if (!lh_timer_is_set(&logs->internal->tables.timer))
-        lh_timer_set(&r->cs->timers, &logs->internal->tables.timer, rests_at(logs));
+        lh_timer_set(&r->logs->cs->timers, &logs->internal->tables.timer, rests_at(logs));
 }
 
 static void look(void *core, struct lh_timer *timer)

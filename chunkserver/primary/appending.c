@@ -93,7 +93,7 @@ static void open_writer(struct lh_cs_lane *lane, struct lh_cs_lane_writer *w)
     m.writer = w->id;
     m.opened = true;
     m.window_batches = LH_WRITER_WINDOW;
-    m.window_bytes = r->cs->config.bounds.window_bytes;
+    m.window_bytes = r->logs->cs->config.bounds.window_bytes;
     lh_cs_stream_answer(lane->stream, &m, NULL);
 }
 
@@ -101,7 +101,7 @@ static void open_writer(struct lh_cs_lane *lane, struct lh_cs_lane_writer *w)
 static void add_writer(struct lh_cs_lane *lane, const Leasehold__AppendPart *m)
 {
     struct lh_cs_lane_writer *w = lh_cs_lane_writer(lane, m->writer);
-    const struct lh_cs_host *cs = lane->primary->replica->cs;
+    const struct lh_cs_host *cs = lane->primary->replica->logs->cs;
 
     if (w == NULL && lane->writer_count == cs->config.bounds.stream_writers) {
         lh_cs_stream_refuse(lane->stream, m->lane, m->chunk, m->writer, LH_ERR_NO_MEMORY,

@@ -29,9 +29,9 @@ void lh_cs_member_init(struct lh_cs_member *m, struct lh_cs_primary *p,
         .address = lh_server_at(info->server_id, info->address),
         .state = LH_CS_MEMBER_DOWN,
         .joining = info->joining,
-        .progress_at = p->replica->cs->now,
-        .retry_at = p->replica->cs->now,
-        .backoff = p->replica->cs->config.reconnect_min,
+        .progress_at = p->replica->logs->cs->now,
+        .retry_at = p->replica->logs->cs->now,
+        .backoff = p->replica->logs->cs->config.reconnect_min,
     };
     take_lead(m, lead);
 }
@@ -143,7 +143,7 @@ void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t chec
 {
     struct lh_cs_replica *r = m->primary->replica;
 
-    lh_fx_log(r->cs->fx, LH_ERROR,
+    lh_fx_log(r->logs->cs->fx, LH_ERROR,
         "chunk %" PRIu64 ": the log of %s (%" PRIu64 " bytes, checksum %016" PRIx64
         ") and this one (checksum %016" PRIx64 " "
         "at "

@@ -98,7 +98,7 @@ void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t chec
 
 static inline struct lh_cs_host *lh_cs_member_host(const struct lh_cs_member *m)
 {
-    return m->primary->replica->cs;
+    return m->primary->replica->logs->cs;
 }
 
 static inline const struct lh_chunkserver_bounds *lh_cs_member_bounds(const struct lh_cs_member *m)

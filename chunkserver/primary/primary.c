@@ -21,7 +21,7 @@
 
 bool lh_cs_primary_may_act(const struct lh_cs_primary *p)
 {
-    const struct lh_cs_host *cs = p->replica->cs;
+    const struct lh_cs_host *cs = p->replica->logs->cs;
 
     if (LH_PLANTED("lease-checked-only-before-write") && p->queue.count > 0)
         return true;
@@ -52,7 +52,7 @@ static void out_of_time(void *core, struct lh_timer *timer);
 void lh_cs_primary_grant(
     struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g)
 {
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
     struct lh_cs_primary *p = lh_alloc(sizeof *p);
 
     LH_ASSERT(lh_cs_primary_of(r) == NULL);
@@ -110,7 +110,7 @@ void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
 {
     struct lh_cs_primaries *room = p->room;
     struct lh_cs_replica *r = p->replica;
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
 
     lh_cs_lane_end_all(p, to_clients(error), NULL);
     for (size_t i = 0; i < p->member_count; i++)
@@ -143,7 +143,7 @@ void lh_cs_primary_abandon(struct lh_cs_primary *p, int error)
 
 void lh_cs_primary_run_out(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
 
     LH_MARK("primary-lease-run-out");
     cs->counts.expiries++;
@@ -162,8 +162,8 @@ void lh_cs_primary_run_out(struct lh_cs_primary *p)
 void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version)
 {
     LH_MARK("primary-fenced");
-    p->replica->cs->counts.fenced++;
-    lh_fx_log(p->replica->cs->fx, LH_WARN,
+    p->replica->logs->cs->counts.fenced++;
+    lh_fx_log(p->replica->logs->cs->fx, LH_WARN,
         "chunk %" PRIu64 ": fenced at version %" PRIu64 " by version %" PRIu64
         ": no longer its primary",
         p->replica->chunk, p->version, version);
@@ -179,7 +179,7 @@ static void drained(struct lh_cs_primary *p)
 
     if (p->state == LH_CS_PRIMARY_SEALING) {
         LH_MARK("seal-reported");
-        lh_fx_log(r->cs->fx, LH_INFO,
+        lh_fx_log(r->logs->cs->fx, LH_INFO,
             "chunk %" PRIu64 ": full at %" PRIu64 " bytes, asking for its seal", r->chunk, r->end);
         lh_cs_seal_report(p->room, r, p->version); /* gives the lease up */
         lh_cs_primary_discard(p, LH_ERR_CHUNK_FULL);
@@ -193,7 +193,7 @@ static void drained(struct lh_cs_primary *p)
 static void commit(struct lh_cs_primary *p)
 {
     struct lh_cs_replica *r = p->replica;
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
     uint64_t durable = lh_cs_replica_durable(r), committed = r->committed;
 
     for (size_t i = 0; i < p->member_count; i++) {
@@ -261,7 +261,7 @@ static void order(struct lh_cs_primary *p, struct lh_cs_lane *lane, struct lh_cs
     const struct lh_batch_header *h, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = p->replica;
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
 
     if (p->queue.count == 0)
         for (size_t i = 0; i < p->member_count; i++)
@@ -293,7 +293,7 @@ static void order(struct lh_cs_primary *p, struct lh_cs_lane *lane, struct lh_cs
 static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_lane *lane,
     struct lh_cs_lane_writer *w, const struct lh_stored_batch *stored)
 {
-    p->replica->cs->counts.repeats++;
+    p->replica->logs->cs->counts.repeats++;
     if (stored->offset < p->replica->committed || LH_PLANTED("repeat-answered-before-commit")) {
         struct lh_cs_uncommitted u = {
             .offset = stored->offset,
@@ -326,7 +326,8 @@ static void begin_seal(struct lh_cs_primary *p)
     p->state = LH_CS_PRIMARY_SEALING;
     for (size_t i = 0; i < p->member_count; i++)
         if (p->members[i].state != LH_CS_MEMBER_EQUAL)
-            p->members[i].progress_at = p->replica->cs->now; /* from now on somebody waits for it */
+            p->members[i].progress_at =
+                p->replica->logs->cs->now; /* from now on somebody waits for it */
 }
 
 bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_lane *lane,
@@ -380,7 +381,7 @@ void lh_cs_primary_pump(struct lh_cs_primary *p)
 
 void lh_cs_primary_recall(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
 
     if (p->drain_until.ns != LH_INSTANT_NEVER.ns)
         return; /* asked before */
@@ -401,7 +402,7 @@ void lh_cs_primary_recall(struct lh_cs_primary *p)
 
 void lh_cs_primary_report_failed(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
 
@@ -441,7 +442,7 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
 
 void lh_cs_primary_set_timer(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
     struct lh_instant at = lh_holder_end_of(cs->holder, p->replica->chunk);
 
     if (LH_PLANTED("lease-checked-only-before-write") && p->queue.count > 0)

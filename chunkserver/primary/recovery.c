@@ -82,7 +82,7 @@ static const struct lh_cs_link_user fetch_links = {.message = fetched, .closed =
 
 static void fetch(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
 
     p->state = LH_CS_PRIMARY_FETCHING;
@@ -100,7 +100,7 @@ static void fetch(struct lh_cs_primary *p)
 
 static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
 
     lh_fx_log(cs->fx, LH_ERROR,
         "chunk %" PRIu64
@@ -157,7 +157,7 @@ static void fetch_closed(struct lh_cs_link *gone, const char *text)
 void lh_cs_primary_fetch_cancel(struct lh_cs_primary *p)
 {
     if (p->fetch_link != 0)
-        lh_cs_link_close(p->replica->cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
+        lh_cs_link_close(p->replica->logs->cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
     p->fetch_link = 0;
     p->fetch_from = NULL;
     p->state = LH_CS_PRIMARY_GATHERING;
@@ -184,7 +184,7 @@ static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *ba
 
     if (p->state != LH_CS_PRIMARY_FETCHING)
         return;
-    lh_cs_link_close(r->cs, p->fetch_link, LH_OK, NULL);
+    lh_cs_link_close(r->logs->cs, p->fetch_link, LH_OK, NULL);
     p->fetch_link = 0;
     /* MALFORMED: no batch of the longest log begins where this one ends. */
     int error = m->error == LEASEHOLD__ERROR_CODE__MALFORMED ? LH_ERR_CORRUPT
@@ -206,7 +206,7 @@ static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *ba
 
 void lh_cs_primary_report_recovered(struct lh_cs_primary *p)
 {
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_host *cs = p->replica->logs->cs;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
 
@@ -222,7 +222,7 @@ void lh_cs_primary_report_recovered(struct lh_cs_primary *p)
 static void recovered(struct lh_cs_primary *p)
 {
     struct lh_cs_replica *r = p->replica;
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
 
     LH_MARK("recovery-done");
     cs->counts.recoveries++;

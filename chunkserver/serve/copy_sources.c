@@ -17,7 +17,7 @@ void lh_cs_copy_forget_sources(struct lh_cs_copying *c)
 
 void lh_cs_copy_drop_link(struct lh_cs_copying *c)
 {
-    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_cs_host *cs = c->replica->logs->cs;
 
     if (c->link != 0)
         lh_cs_link_close(cs, c->link, LH_ERR_CANCELLED, NULL);
@@ -28,7 +28,7 @@ void lh_cs_copy_drop_link(struct lh_cs_copying *c)
 
 static void set_timer(struct lh_cs_copying *c)
 {
-    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_cs_host *cs = c->replica->logs->cs;
     struct lh_instant at = c->forgotten_at;
 
     if (c->link == 0)
@@ -40,7 +40,7 @@ static void set_timer(struct lh_cs_copying *c)
  * here. */
 static void source_failed(struct lh_cs_copying *c)
 {
-    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_cs_host *cs = c->replica->logs->cs;
 
     LH_MARK("copy-source-fails");
     if (lh_instant_until(c->progress_at, cs->now).ns >=
@@ -68,7 +68,7 @@ static const struct lh_cs_link_user copy_links = {
 
 void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start)
 {
-    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_cs_host *cs = c->replica->logs->cs;
     struct lh_instant at = lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->room->copy_in));
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
 
@@ -168,7 +168,7 @@ static void received(struct lh_cs_link *l, const void *message, struct lh_buf *b
     const Leasehold__ReadReply *m = message;
     struct lh_cs_copying *c = l->owner;
     struct lh_cs_replica *r = c->replica;
-    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_host *cs = r->logs->cs;
     uint64_t had = c->copied;
     int error = lh_error_from_wire(m->error);
 
@@ -199,7 +199,7 @@ static void received(struct lh_cs_link *l, const void *message, struct lh_buf *b
     } else if (error != LH_OK || (c->sealed && c->copied == had)) {
         source_failed(c); /* what it sent is not sound, or it has no more */
     } else {
-        if (!c->sealed && m->committed <= r->end + r->cs->config.bounds.copy_near_bytes)
+        if (!c->sealed && m->committed <= r->end + r->logs->cs->config.bounds.copy_near_bytes)
             c->caught_up = true;
         if (c->copied == had && (m->sealed || !c->caught_up))
             c->retry_at = lh_instant_add(cs->now, cs->config.reconnect_max); /* it did not wait */

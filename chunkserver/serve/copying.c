@@ -41,7 +41,7 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_copying *c, uint64_
 
 static void tell(const struct lh_cs_copying *c, int error)
 {
-    answer(c->replica->cs, c, c->replica->chunk, c->version, c->replica->written, error);
+    answer(c->replica->logs->cs, c, c->replica->chunk, c->version, c->replica->written, error);
 }
 
 void lh_cs_copying_end(struct lh_cs_copying *c)
@@ -50,7 +50,7 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
 
     lh_cs_copy_drop_link(c);
     lh_cs_copy_forget_sources(c);
-    lh_timer_unset(&r->cs->timers, &c->timer);
+    lh_timer_unset(&r->logs->cs->timers, &c->timer);
     DL_DELETE(c->room->copies, c);
     lh_cs_serve(r)->copying = NULL;
     free(c);
@@ -59,8 +59,8 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
 
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error)
 {
-    c->replica->cs->counts.copies_failed++;
-    lh_fx_log(c->replica->cs->fx, LH_WARN,
+    c->replica->logs->cs->counts.copies_failed++;
+    lh_fx_log(c->replica->logs->cs->fx, LH_WARN,
         "chunk %" PRIu64 ": cannot be copied at version %" PRIu64 ": %s", c->replica->chunk,
         c->version, lh_error_text(error));
     tell(c, error);
@@ -118,7 +118,6 @@ static void make_anew(struct lh_cs_copying *c, enum lh_cs_clearing how)
     c->made_anew = c->marked = true;
     c->cut_to = LH_CS_NO_CUT;
     const struct lh_chunk_header h = {
-        .chunk = r->chunk,
         .version = r->adopting,
         .chunk_size = c->chunk_size,
         .durability = c->durability,
@@ -278,7 +277,7 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
     }
     if (!c->sealed && c->caught_up && !c->reported) {
         LH_MARK("copy-caught-up");
-        r->cs->counts.copies++;
+        r->logs->cs->counts.copies++;
         c->reported = true;
         tell(c, LH_OK);
     }
@@ -299,8 +298,8 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
             return; /* the replica is lost */
         LH_MARK("copy-sealed");
         r->added_up = true;
-        r->cs->counts.copies++;
-        lh_fx_log(r->cs->fx, LH_INFO,
+        r->logs->cs->counts.copies++;
+        lh_fx_log(r->logs->cs->fx, LH_INFO,
             "chunk %" PRIu64 ": copied: %" PRIu64 " bytes, of which %" PRIu64 " came over",
             r->chunk, r->end, c->copied);
         tell(c, LH_OK);
@@ -332,9 +331,9 @@ static void take_command(struct lh_cs_copying *c, const Leasehold__CopyReplica *
     c->checksum = m->checksum;
     c->source = c->failed = c->unfit = 0;
     c->reported = false;
-    c->progress_at = c->retry_at = c->replica->cs->now;
+    c->progress_at = c->retry_at = c->replica->logs->cs->now;
     c->forgotten_at = LH_INSTANT_NEVER;
-    c->backoff = c->replica->cs->config.reconnect_min;
+    c->backoff = c->replica->logs->cs->config.reconnect_min;
 }
 
 static struct lh_cs_copying *copying_new(struct lh_cs_serving *room, struct lh_cs_replica *r)
@@ -405,7 +404,7 @@ static void out_of_time(void *core, struct lh_timer *timer)
     struct lh_cs_copying *c = LH_OWNER(timer, struct lh_cs_copying, timer);
 
     (void)core;
-    if (lh_instant_reached(c->replica->cs->now, c->forgotten_at)) {
+    if (lh_instant_reached(c->replica->logs->cs->now, c->forgotten_at)) {
         LH_MARK("copy-forgotten");
         lh_cs_copying_end(c);
         return;

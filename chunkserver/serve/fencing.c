@@ -78,7 +78,7 @@ static void fence_frozen(struct lh_cs_replica *r, uint64_t version)
     else
         LH_MARK("frozen-member-is-not-fenced");
     bool fenced = s->fenced.version == version || LH_PLANTED("fenced-in-memory");
-    answer(r->cs, r, r->chunk, version, fenced ? LH_OK : LH_ERR_IO);
+    answer(r->logs->cs, r, r->chunk, version, fenced ? LH_OK : LH_ERR_IO);
 }
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
@@ -137,7 +137,7 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
-    if (!lh_cs_session_live(r->cs) || j->session != lh_cs_session_id(r->cs))
+    if (!lh_cs_session_live(r->logs->cs) || j->session != lh_cs_session_id(r->logs->cs))
         return;
     if (error == LH_OK && r->adopting > j->version)
         error = LH_ERR_STALE_VERSION;
@@ -148,5 +148,6 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
     /* FENCE-1: the version, and every byte accepted below it. */
     LH_ASSERT(error != LH_OK || r->state == LH_CS_REPLICA_FROZEN ||
               (r->written == r->end && r->synced == r->end));
-    answer(r->cs, r, r->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : j->version, error);
+    answer(
+        r->logs->cs, r, r->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : j->version, error);
 }

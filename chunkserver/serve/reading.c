@@ -34,7 +34,7 @@ static void reading_free(struct lh_cs_reading *rd)
 {
     if (rd->ticket != NULL)
         rd->ticket->owner = NULL;
-    lh_timer_unset(&rd->replica->cs->timers, &rd->timer);
+    lh_timer_unset(&rd->replica->logs->cs->timers, &rd->timer);
     DL_DELETE(lh_cs_serve(rd->replica)->readings, rd);
     free(rd->search);
     free(rd);
@@ -96,7 +96,7 @@ static void finish(struct lh_cs_reading *rd, int error, const char *text, struct
             list[m.n_damaged]->sequence = d->header.sequence;
         }
     }
-    reply(rd->replica->cs, rd->link, rd->replica, error, text, piece, m);
+    reply(rd->replica->logs->cs, rd->link, rd->replica, error, text, piece, m);
     reading_free(rd);
 }
 
@@ -124,7 +124,7 @@ static void start(struct lh_cs_reading *rd, uint64_t bytes)
 
     rd->asked = bytes < left ? bytes : left;
     if (rd->paced) {
-        lh_pacing_take(&room->copy_out, r->cs->now, rd->asked);
+        lh_pacing_take(&room->copy_out, r->logs->cs->now, rd->asked);
         room->copied_out += rd->asked;
     }
     /* A fetch of a new primary's is not kept waiting for those who read slowly. */
@@ -169,17 +169,17 @@ static void look(struct lh_cs_reading *rd)
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
         return;
     }
-    if (rd->offset < limit && rd->paced && !lh_instant_reached(r->cs->now, paced_until(r))) {
+    if (rd->offset < limit && rd->paced && !lh_instant_reached(r->logs->cs->now, paced_until(r))) {
         LH_MARK("copy-source-waits");
-        lh_timer_set(&r->cs->timers, &rd->timer, paced_until(r));
+        lh_timer_set(&r->logs->cs->timers, &rd->timer, paced_until(r));
     } else if (rd->offset < limit) {
         rd->limit = limit;
         start(rd, rd->max_bytes);
-    } else if (sealed(r) || lh_instant_reached(r->cs->now, rd->until)) {
+    } else if (sealed(r) || lh_instant_reached(r->logs->cs->now, rd->until)) {
         finish(rd, LH_OK, NULL, NULL);
     } else {
         LH_MARK("read-waits");
-        lh_timer_set(&r->cs->timers, &rd->timer, rd->until);
+        lh_timer_set(&r->logs->cs->timers, &rd->timer, rd->until);
     }
 }
 
@@ -274,7 +274,7 @@ static bool read_larger(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 static void searched(struct lh_cs_reading *rd, int result)
 {
     struct lh_log_search *s = rd->search;
-    uint64_t window = rd->replica->cs->config.bounds.read_bytes;
+    uint64_t window = rd->replica->logs->cs->config.bounds.read_bytes;
 
     if (result == LH_ERR_NOT_FOUND && !rd->some_read) {
         finish(rd, LH_ERR_IO, DISK_REFUSES, NULL); /* that is the disk, and not a bad sector */
@@ -297,7 +297,7 @@ static struct lh_log_search *search_of(struct lh_cs_reading *rd)
 
     if (!rd->searching)
         lh_log_search_init(rd->search, r->chunk, rd->offset, rd->limit,
-            lh_batch_bytes_max(r->header.chunk_size), r->cs->config.bounds.search_bytes);
+            lh_batch_bytes_max(r->header.chunk_size), r->logs->cs->config.bounds.search_bytes);
     rd->searching = true;
     return rd->search;
 }
@@ -309,7 +309,7 @@ static struct lh_log_search *search_of(struct lh_cs_reading *rd)
  * they are asked for again before the search passes them. */
 static void pass_unreadable(struct lh_cs_reading *rd, uint64_t bytes)
 {
-    struct lh_cs_host *cs = rd->replica->cs;
+    struct lh_cs_host *cs = rd->replica->logs->cs;
 
     if (rd->refused < SEARCH_TRIES) {
         struct lh_duration pause = lh_cs_refusal_pause(&cs->config.bounds, rd->refused++);
@@ -338,7 +338,7 @@ static void search(struct lh_cs_reading *rd, const struct lh_buf *bytes)
 static bool narrow(struct lh_cs_reading *rd)
 {
     rd->unreadable = rd->asked;
-    if (rd->asked > rd->replica->cs->config.bounds.read_least_bytes)
+    if (rd->asked > rd->replica->logs->cs->config.bounds.read_least_bytes)
         start(rd, rd->asked / 2);
     else if (rd->search != NULL && !rd->found)
         pass_unreadable(rd, rd->asked);

@@ -40,22 +40,22 @@ static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
         m.last = list;
         m.n_last = w->count;
     }
-    r->cs->counts.settles++;
+    r->logs->cs->counts.settles++;
     lh_cs_table_asked(r);
-    lh_fx_send(r->cs->fx, link, &m.base, NULL);
-    lh_cs_link_close(r->cs, link, LH_OK, NULL);
+    lh_fx_send(r->logs->cs->fx, link, &m.base, NULL);
+    lh_cs_link_close(r->logs->cs, link, LH_OK, NULL);
 }
 
 static void settling_free(struct lh_cs_settling *st)
 {
-    lh_timer_unset(&st->replica->cs->timers, &st->timer);
+    lh_timer_unset(&st->replica->logs->cs->timers, &st->timer);
     DL_DELETE(lh_cs_serve(st->replica)->settlings, st);
     free(st);
 }
 
 static void refuse(struct lh_cs_settling *st, int error, const char *text)
 {
-    send_refusal(st->replica->cs, st->link, error, text);
+    send_refusal(st->replica->logs->cs, st->link, error, text);
     settling_free(st);
 }
 
@@ -85,13 +85,13 @@ static void look(struct lh_cs_settling *st)
             lh_cs_table_read(r);
         return; /* while it is being cut: when that is done */
     }
-    if (lh_instant_reached(r->cs->now, st->until)) {
+    if (lh_instant_reached(r->logs->cs->now, st->until)) {
         LH_MARK("settle-before-seal");
         refuse(st, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
         return;
     }
     LH_MARK("settle-waits-for-seal");
-    lh_timer_set(&r->cs->timers, &st->timer, st->until);
+    lh_timer_set(&r->logs->cs->timers, &st->timer, st->until);
 }
 
 void lh_cs_settlings_look(struct lh_cs_replica *r)
@@ -152,8 +152,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
         return;
     }
     bool read = r->state == LH_CS_REPLICA_READY || r->state == LH_CS_REPLICA_FROZEN;
-    if (!read || r->incomplete ||
-        (r->adopting < m->version && !lh_cs_replica_sealing(r))) {
+    if (!read || r->incomplete || (r->adopting < m->version && !lh_cs_replica_sealing(r))) {
         LH_MARK("settle-incomplete-replica");
         send_refusal(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
         return;

@@ -97,14 +97,14 @@ static void seal_recorded(
 /* Is the answer still wanted in this session? */
 static bool asked_now(const struct lh_cs_replica *r, const struct lh_cs_job *j)
 {
-    return lh_cs_session_live(r->cs) && j->session == lh_cs_session_id(r->cs);
+    return lh_cs_session_live(r->logs->cs) && j->session == lh_cs_session_id(r->logs->cs);
 }
 
 static void sealed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
     if (!asked_now(r, j) || (error != LH_OK && !r->unrecorded))
         return;
-    seal_recorded(r->cs, r->chunk, j->version, error, error != LH_OK);
+    seal_recorded(r->logs->cs, r->chunk, j->version, error, error != LH_OK);
 }
 
 static void record(struct lh_cs_replica *r, struct lh_cs_job seal)
@@ -125,14 +125,14 @@ static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
     bool frozen = r->state == LH_CS_REPLICA_FROZEN;
     if (error != LH_OK || !j->matches || (r->state != LH_CS_REPLICA_READY && !frozen) ||
         r->incomplete || lh_cs_primary_of(r) != NULL) {
-        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_UNAVAILABLE, false);
+        seal_recorded(r->logs->cs, r->chunk, j->version, LH_ERR_UNAVAILABLE, false);
         return;
     }
     if (frozen) {
         struct lh_cs_job seal = *j;
         seal.owner = sealed;
         lh_cs_replica_seal_kept(r, &seal);
-        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_IO, true);
+        seal_recorded(r->logs->cs, r->chunk, j->version, LH_ERR_IO, true);
         return;
     }
     LH_MARK("seal-of-missed-version-adds-up");
@@ -261,7 +261,6 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     else
         lh_cs_replica_clear(r, LH_CS_CLEAR_REPLACE); /* its file could not be removed */
     struct lh_chunk_header h = {
-        .chunk = m->chunk,
         .version = m->version,
         .chunk_size = m->chunk_size,
         .durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
@@ -289,7 +288,7 @@ static void removed(struct lh_cs_replica *r, const struct lh_cs_job *j, int erro
 {
     /* That it is still there is news in any session: no registration has told of it meanwhile. */
     if (error != LH_OK || asked_now(r, j))
-        replica_removed(r->cs, r->chunk, error);
+        replica_removed(r->logs->cs, r->chunk, error);
 }
 
 static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m)

@@ -292,7 +292,7 @@ static void a_header_that_ends_within_a_batch_costs_no_replica(void **state)
     lh_buf_clear(&slots);
     h.committed = 1000 + FRAME + 500;
     h.generation++;
-    struct lh_buf slot = lh_chunk_header_encode(&h);
+    struct lh_buf slot = lh_chunk_header_encode(CHUNK, &h);
     assert_true(lh_buf_read(&slot, 0, f->cache + lh_chunk_header_offset(&h), slot.size));
     lh_buf_clear(&slot);
     w->stalled[A][B] = true;

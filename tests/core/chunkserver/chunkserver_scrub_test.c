@@ -22,7 +22,6 @@ static void given_a_log(struct world *w, int node, uint64_t chunk, unsigned batc
 {
     struct lh_chunk_header h = {
         .generation = 1,
-        .chunk = chunk,
         .version = 1,
         .chunk_size = CHUNK_SIZE,
         .sealed = sealed,
@@ -40,7 +39,7 @@ static void given_a_log(struct world *w, int node, uint64_t chunk, unsigned batc
         lh_buf_clear(&batch);
     }
     h.sealed_length = h.committed = size - LH_LOG_START;
-    struct lh_buf slot = lh_chunk_header_encode(&h);
+    struct lh_buf slot = lh_chunk_header_encode(chunk, &h);
     assert_true(lh_buf_read(&slot, 0, bytes + lh_chunk_header_offset(&h), slot.size));
     lh_buf_clear(&slot);
     node_put_file(w, node, chunk, bytes, size);

@@ -14,7 +14,6 @@ static inline struct lh_buf sealed_file(uint64_t chunk)
 {
     struct lh_chunk_header h = {
         .generation = 2,
-        .chunk = chunk,
         .version = 1,
         .chunk_size = 1u << 20,
         .durability = LEASEHOLD__DURABILITY__BUFFERED,
@@ -22,7 +21,7 @@ static inline struct lh_buf sealed_file(uint64_t chunk)
         .sealed_length = 1000,
         .sealed_checksum = 1,
     };
-    struct lh_buf slot = lh_chunk_header_encode(&h), file = {0};
+    struct lh_buf slot = lh_chunk_header_encode(chunk, &h), file = {0};
 
     lh_buf_append(&file, &slot, 0, slot.size);
     lh_buf_append(&file, &slot, 0, slot.size);

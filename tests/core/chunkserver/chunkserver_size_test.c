@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define IDLE_BYTES   256u
+#define IDLE_BYTES   224u
 #define OPEN_BYTES   4096u
 #define SHARED_BYTES 3072u /* of all chunks: two streams, a part of the table of leases */
 
