@@ -2,6 +2,7 @@
 #include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/jobs.h"
+#include "chunkserver/log/tables.h"
 
 void lh_cs_replica_create(
     struct lh_cs_replica *r, const struct lh_chunk_header *h, struct lh_cs_job job)
@@ -21,7 +22,7 @@ void lh_cs_replica_clear(struct lh_cs_replica *r, enum lh_cs_clearing how)
     r->end = r->written = r->synced = r->committed = 0;
     r->checksum = lh_log_seed(r->chunk);
     lh_cs_replica_drop_unwritten(r);
-    lh_writers_clear(&lh_cs_move(r)->writers);
+    lh_writers_clear(&r->writers);
 }
 
 void lh_cs_replica_put_back(struct lh_cs_replica *r)
@@ -43,13 +44,8 @@ void lh_cs_replica_fence(struct lh_cs_replica *r, uint64_t version)
 
 void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
-
-    if (r->end > job.length && mo->writers_known && !lh_writers_cut(&mo->writers, job.length)) {
+    if (!lh_cs_table_cut(r, job.length))
         LH_MARK("seal-cuts-unknown-writers");
-        lh_writers_clear(&mo->writers);
-        mo->writers_known = false; /* read back when somebody asks */
-    }
     job.kind = LH_CS_JOB_SEAL;
     lh_cs_replica_submit(r, job);
     lh_cs_replica_readable(r); /* settlings */
@@ -82,6 +78,6 @@ void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t 
     r->checksum = checksum;
     if (r->committed > length)
         r->committed = length;
-    lh_writers_clear(&lh_cs_move(r)->writers);
+    lh_writers_clear(&r->writers);
     lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRUNCATE, .length = length});
 }

@@ -123,19 +123,14 @@ void lh_cs_frozen_init(struct lh_cs_logs *logs)
 /* What was accepted and not written is given up. */
 static void take_back(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
-
     lh_cs_replica_drop_unwritten(r);
     if (r->written == r->end)
         return;
+    (void)lh_cs_table_cut(r, r->written);
     r->end = r->written;
-    r->checksum = mo->written_checksum;
+    r->checksum = r->motion->written_checksum;
     if (r->committed > r->end)
         r->committed = r->end;
-    if (mo->writers_known && !lh_writers_cut(&mo->writers, r->end)) {
-        lh_writers_clear(&mo->writers);
-        mo->writers_known = false;
-    }
 }
 
 /* False: it has no log that could be kept, or is frozen already. */
@@ -274,10 +269,7 @@ void lh_cs_replica_seal_kept(struct lh_cs_replica *r, const struct lh_cs_job *jo
     LH_ASSERT(r->state == LH_CS_REPLICA_FROZEN && !r->incomplete && job->length <= r->end);
     LH_MARK("sealed-in-memory");
     mo->frozen.seal = (struct lh_cs_sealing){.owner = job->owner, .session = job->session};
-    if (r->end > job->length && mo->writers_known && !lh_writers_cut(&mo->writers, job->length)) {
-        lh_writers_clear(&mo->writers);
-        mo->writers_known = false;
-    }
+    (void)lh_cs_table_cut(r, job->length);
     r->unrecorded = true;
     r->header.sealed = true;
     r->header.version = job->version;

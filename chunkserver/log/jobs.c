@@ -55,7 +55,7 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     switch (j->kind) {
     case LH_CS_JOB_CREATE:
-        lh_cs_move(r)->writers_known = true;
+        r->writers_known = true;
         if (r->state == LH_CS_REPLICA_CREATING) /* not to be removed meanwhile */
             r->state = LH_CS_REPLICA_READY;
         lh_cs_space_given_back(r);
@@ -81,7 +81,7 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
         lh_cs_replica_note_committed(r, j->length);
         lh_cs_replica_readable(r);
         lh_cs_space_rests(r);
-        if (r->motion->writers_known && r->state == LH_CS_REPLICA_READY)
+        if (r->writers_known && r->state == LH_CS_REPLICA_READY)
             lh_cs_table_keep(r);
         break;
     case LH_CS_JOB_TRUNCATE:

@@ -12,15 +12,15 @@
 
 const struct lh_cs_motion lh_cs_idle;
 
-/* The writer table of a log that may grow is in memory, so such a log is never idle. */
+/* The writer table of a log that may grow is in memory, and such a log is never idle. */
 bool lh_cs_is_idle(const struct lh_cs_replica *r)
 {
     const struct lh_cs_motion *mo = r->motion;
 
     return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
            mo->scan == NULL && !mo->space.growing && !mo->space.reserving &&
-           mo->space.tried <= r->end && !mo->writers_known && mo->writers.by_id == NULL &&
-           !mo->table.kept && !mo->frozen.listed;
+           mo->space.tried <= r->end && !mo->table.kept && !mo->frozen.listed &&
+           !r->writers_known && r->writers == NULL;
 }
 
 void lh_cs_stir(struct lh_cs_replica *r)
@@ -59,7 +59,7 @@ void lh_cs_motion_free(struct lh_cs_replica *r)
         return;
     lh_cs_move(r)->space.tried = 0; /* nothing is to be given back */
     lh_cs_space_rests(r);
-    lh_cs_table_forget(r);
+    lh_cs_table_leave(r);
     lh_cs_thawed(r);
     lh_cs_jobs_free(r);
     lh_cs_replica_drop_unwritten(r);

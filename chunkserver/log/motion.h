@@ -1,7 +1,7 @@
 /* What a log has only while something goes on with it.
  *
  * A log that may grow always has this record, and so does one that is read back, changed, or whose
- * writers are asked about. Any other has a constant one, in which all is idle: nearly all replicas
+ * writers are known. Any other has a constant one, in which all is idle: nearly all replicas
  * are sealed, and nobody uses them. So it can be read at any time, and whoever writes asks
  * lh_cs_move() for it.
  * The fields are written by the file that is named with them. */
@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "chunkserver/log/replica.h"
-#include "chunkserver/log/writers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,7 +43,8 @@ struct lh_cs_motion {
     struct lh_cs_log_write *filling; /* the last of them, if it may grow */
     uint64_t unwritten;
     uint64_t writing; /* bytes of the write under way, 0: none */
-    /* Running checksums behind these, and behind what was written before them. */
+    /* Running checksums behind these, and behind what was written before them. The latter while
+     * there is more than that; else it is the replica's. */
     uint64_t writing_checksum, written_checksum;
     uint64_t syncing; /* the sync under way covers this length; 0: none */
     struct lh_instant sync_begun_at;
@@ -76,10 +76,8 @@ struct lh_cs_motion {
         struct lh_cs_motion *before, *after;
     } frozen;
 
-    struct lh_writers writers;
-    bool writers_known; /* false for a sealed log that was not read back since the start */
-    struct {            /* tables.c */
-        bool kept;      /* sealed: its writer table is in memory, and in the room's list of those */
+    struct {       /* tables.c */
+        bool kept; /* sealed: its writer table is in memory, and in the room's list of those */
         struct lh_instant asked_at;
         struct lh_cs_motion *before, *after;
     } table;

@@ -62,6 +62,7 @@ struct lh_cs_replica *lh_cs_replica_add(
 
     r->chunk = chunk;
     r->logs = logs;
+    r->logs->cs = logs->cs;
     r->state = state;
     r->motion = &lh_cs_idle;
     r->checksum = lh_log_seed(chunk);
@@ -73,6 +74,7 @@ void lh_cs_replica_free(struct lh_cs_replica *r)
 {
     r->logs->users->removed(r);
     lh_cs_motion_free(r);
+    lh_writers_clear(&r->writers);
     lh_idmap_remove(&r->logs->replicas, r);
     free(r);
 }
@@ -191,11 +193,10 @@ bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header 
 {
     LH_ASSERT(lh_cs_replica_usable(r) && bytes->size == h->size);
     LH_ASSERT(h->size <= r->header.chunk_size - r->end);
-    struct lh_cs_motion *mo = lh_cs_move(r);
-    if (!lh_writers_note(&mo->writers, h, r->end))
+    if (!lh_writers_note(&r->writers, h, r->end))
         return false;
     if (r->end == r->written)
-        mo->written_checksum = r->checksum;
+        lh_cs_move(r)->written_checksum = r->checksum;
     r->checksum = checksum;
     r->end += h->size;
     size_t half = LH_PLANTED("half-batch-committed") ? h->size / 2 : h->size;

@@ -38,6 +38,7 @@ struct lh_cs_replica {
 
     /* Of log/ alone. */
     const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
+    struct lh_writers *writers;        /* tables.c: of what is accepted, or was read so far */
     /* clang-format off */
     unsigned outstanding;     /* tickets under way: disk.c */
     int unreported_loss;      /* reports.c: why, after a registration that called it good */
@@ -54,6 +55,7 @@ struct lh_cs_replica {
     bool header_unsynced : 1; /* it was written, not synced; the other slot is on the disk */
     bool loading : 1;         /* registration waits for its header and log to be read: scan.c */
     bool stirred : 1;         /* it is looked at when the step ends: motion.c */
+    bool writers_known : 1;   /* false for a sealed log that was not read back lately */
     bool unreported_creation : 1; /* reports.c: after a registration that did not name it */
 
     bool added_up : 1;        /* serve/: a copy of this life has compared it with the seal */

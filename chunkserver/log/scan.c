@@ -210,7 +210,7 @@ static void found_in_doubt(struct lh_cs_replica *r)
 
 static void scan_done(struct lh_cs_replica *r)
 {
-    lh_cs_move(r)->writers_known = true;
+    r->writers_known = true;
     if (r->header.sealed) {
         LH_MARK("scan-for-settling");
         lh_cs_table_keep(r);
@@ -324,8 +324,7 @@ static int check(
 /* APP-5: rebuilds the writer table. False: the batch does not continue its writer's sequence. */
 static bool note(struct lh_cs_replica *r, const struct lh_batch_header *h, uint64_t offset)
 {
-    return LH_PLANTED("writer-table-not-rebuilt") ||
-           lh_writers_note(&lh_cs_move(r)->writers, h, offset);
+    return LH_PLANTED("writer-table-not-rebuilt") || lh_writers_note(&r->writers, h, offset);
 }
 
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)

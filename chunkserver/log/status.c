@@ -15,7 +15,7 @@ struct lh_cs_log_figures lh_cs_logs_figures(const struct lh_cs_logs *logs)
 
     LH_IDMAP_FOREACH(r, &logs->replicas) {
         f.bytes += r->end;
-        f.writers += HASH_COUNT(r->motion->writers.by_id);
+        f.writers += lh_writers_count(r->writers);
         f.lost += r->state == LH_CS_REPLICA_LOST;
         f.sealed += r->header.sealed;
         f.copying += r->header.copying;

@@ -5,7 +5,7 @@
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/scan.h"
 
-static void leave(struct lh_cs_replica *r)
+void lh_cs_table_leave(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
 
@@ -19,11 +19,18 @@ static void leave(struct lh_cs_replica *r)
 
 void lh_cs_table_forget(struct lh_cs_replica *r)
 {
-    if (r->motion == &lh_cs_idle)
-        return;
-    leave(r);
-    lh_writers_clear(&lh_cs_move(r)->writers);
-    lh_cs_move(r)->writers_known = false;
+    lh_cs_table_leave(r);
+    lh_writers_clear(&r->writers);
+    r->writers_known = false;
+}
+
+bool lh_cs_table_cut(struct lh_cs_replica *r, uint64_t length)
+{
+    if (r->end <= length || !r->writers_known || lh_writers_cut(&r->writers, length))
+        return true;
+    lh_writers_clear(&r->writers);
+    r->writers_known = false;
+    return false;
 }
 
 /* It may be a log that is copied anew by now, and grows: then its table is needed. */
@@ -32,7 +39,7 @@ static void rest(struct lh_cs_replica *r)
     if (r->header.sealed)
         lh_cs_table_forget(r);
     else
-        leave(r);
+        lh_cs_table_leave(r);
 }
 
 static struct lh_instant rests_at(const struct lh_cs_logs *logs)
@@ -46,7 +53,7 @@ void lh_cs_table_keep(struct lh_cs_replica *r)
     struct lh_cs_logs *logs = r->logs;
     struct lh_cs_motion *mo = lh_cs_move(r);
 
-    leave(r);
+    lh_cs_table_leave(r);
     mo->table.kept = true;
     mo->table.asked_at = r->logs->cs->now;
     DL_APPEND2(logs->internal->tables.kept, mo, table.before, table.after);
@@ -77,12 +84,12 @@ void lh_cs_tables_init(struct lh_cs_logs *logs)
 
 const struct lh_writers *lh_cs_replica_writers(const struct lh_cs_replica *r)
 {
-    return &r->motion->writers;
+    return r->writers;
 }
 
 bool lh_cs_table_known(const struct lh_cs_replica *r)
 {
-    return r->motion->writers_known;
+    return r->writers_known;
 }
 
 void lh_cs_table_asked(struct lh_cs_replica *r)

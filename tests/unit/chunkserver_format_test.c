@@ -194,7 +194,7 @@ static struct lh_batch_header batch(uint64_t writer, uint64_t sequence, uint32_t
     };
 }
 
-static bool note(struct lh_writers *w, struct lh_batch_header h, uint64_t offset)
+static bool note(struct lh_writers **w, struct lh_batch_header h, uint64_t offset)
 {
     return lh_writers_note(w, &h, offset);
 }
@@ -214,71 +214,192 @@ static enum lh_sequence classify(
 static void a_new_writer_begins_where_it_opened(void **state)
 {
     (void)state;
-    struct lh_writers w = {0};
-    assert_null(lh_writers_find(&w, 1));
-    assert_int_equal(classify(&w, batch(1, 5, 2), 5, NULL), LH_SEQUENCE_NEXT);
-    assert_int_equal(classify(&w, batch(1, 6, 2), 5, NULL), LH_SEQUENCE_GAP);
-    assert_int_equal(classify(&w, batch(1, 4, 2), 5, NULL), LH_SEQUENCE_OTHER);
+    struct lh_writers *w = NULL;
+    assert_null(lh_writers_find(w, 1));
+    assert_int_equal(classify(w, batch(1, 5, 2), 5, NULL), LH_SEQUENCE_NEXT);
+    assert_int_equal(classify(w, batch(1, 6, 2), 5, NULL), LH_SEQUENCE_GAP);
+    assert_int_equal(classify(w, batch(1, 4, 2), 5, NULL), LH_SEQUENCE_OTHER);
     assert_true(note(&w, batch(1, 5, 2), 0));
-    assert_int_equal(lh_writers_find(&w, 1)->first, 5);
-    assert_int_equal(lh_writers_find(&w, 1)->last, 6);
+    assert_int_equal(lh_writers_find(w, 1)->first, 5);
+    assert_int_equal(lh_writers_find(w, 1)->last, 6);
     /* From then on what is stored counts, not what a later opening says. */
-    assert_int_equal(classify(&w, batch(1, 7, 1), 99, NULL), LH_SEQUENCE_NEXT);
+    assert_int_equal(classify(w, batch(1, 7, 1), 99, NULL), LH_SEQUENCE_NEXT);
     lh_writers_clear(&w);
-    assert_null(lh_writers_find(&w, 1));
+    assert_null(lh_writers_find(w, 1));
 }
 
 static void a_break_of_the_sequence_is_not_noted(void **state)
 {
     (void)state;
-    struct lh_writers w = {0};
+    struct lh_writers *w = NULL;
     assert_true(note(&w, batch(1, 1, 3), 0));
     assert_false(note(&w, batch(1, 5, 1), 100));
     assert_false(note(&w, batch(1, 3, 1), 100));
     assert_true(note(&w, batch(1, 4, 1), 100));
     assert_true(note(&w, batch(2, 17, 1), 200)); /* another writer's own numbers */
-    assert_int_equal(lh_writers_find(&w, 1)->last, 4);
+    assert_int_equal(lh_writers_find(w, 1)->last, 4);
     lh_writers_clear(&w);
 }
 
 static void a_whole_window_of_repeats_is_recognised(void **state)
 {
     (void)state;
-    struct lh_writers w = {0};
+    struct lh_writers *w = NULL;
     for (uint64_t i = 0; i < 3 * LH_WRITER_WINDOW; i++)
         assert_true(note(&w, batch(1, 1 + 2 * i, 2), 1000 * i));
     uint64_t end = 3 * LH_WRITER_WINDOW;
-    const struct lh_writer *writer = lh_writers_find(&w, 1);
+    const struct lh_writer *writer = lh_writers_find(w, 1);
     assert_int_equal(writer->count, LH_WRITER_WINDOW);
     for (uint64_t i = end - LH_WRITER_WINDOW; i < end; i++) {
         uint64_t offset = 0;
-        assert_int_equal(classify(&w, batch(1, 1 + 2 * i, 2), 1, &offset), LH_SEQUENCE_REPEAT);
+        assert_int_equal(classify(w, batch(1, 1 + 2 * i, 2), 1, &offset), LH_SEQUENCE_REPEAT);
         assert_int_equal(offset, 1000 * i);
         assert_int_equal(
             lh_writer_recent(writer, (uint32_t)(i - (end - LH_WRITER_WINDOW)))->offset, 1000 * i);
     }
     /* Older than the window, or not as it was: never called a repeat. */
-    assert_int_equal(classify(&w, batch(1, 1, 2), 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(w, batch(1, 1, 2), 1, NULL), LH_SEQUENCE_OTHER);
     struct lh_batch_header other = batch(1, 2 * end - 1, 2);
     other.crc++;
-    assert_int_equal(classify(&w, other, 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(w, other, 1, NULL), LH_SEQUENCE_OTHER);
     other = batch(1, 2 * end - 1, 1); /* framed otherwise */
-    assert_int_equal(classify(&w, other, 1, NULL), LH_SEQUENCE_OTHER);
-    assert_int_equal(classify(&w, batch(1, 2 * end, 1), 1, NULL), LH_SEQUENCE_OTHER);
-    assert_int_equal(classify(&w, batch(1, 2 * end + 1, 1), 1, NULL), LH_SEQUENCE_NEXT);
-    assert_int_equal(classify(&w, batch(1, 2 * end + 2, 1), 1, NULL), LH_SEQUENCE_GAP);
+    assert_int_equal(classify(w, other, 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(w, batch(1, 2 * end, 1), 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(w, batch(1, 2 * end + 1, 1), 1, NULL), LH_SEQUENCE_NEXT);
+    assert_int_equal(classify(w, batch(1, 2 * end + 2, 1), 1, NULL), LH_SEQUENCE_GAP);
     lh_writers_clear(&w);
 }
 
 static void numbers_at_the_very_end_do_not_wrap_around(void **state)
 {
     (void)state;
-    struct lh_writers w = {0};
+    struct lh_writers *w = NULL;
     assert_true(note(&w, batch(1, UINT64_MAX - 2, 2), 0)); /* the last that a header may hold */
-    assert_int_equal(lh_writers_find(&w, 1)->last, UINT64_MAX - 1);
-    assert_int_equal(classify(&w, batch(1, 0, 1), 0, NULL), LH_SEQUENCE_OTHER);
-    assert_int_equal(classify(&w, batch(1, 1, 1), 0, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(lh_writers_find(w, 1)->last, UINT64_MAX - 1);
+    assert_int_equal(classify(w, batch(1, 0, 1), 0, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(w, batch(1, 1, 1), 0, NULL), LH_SEQUENCE_OTHER);
     lh_writers_clear(&w);
+}
+
+/* The table as it is on both sides of each of its bounds: one writer and more, few of them and so
+ * many that there is an index, and a ring of each size in each of them. Numbers of writers are
+ * dense, or far apart. */
+static void tables_of_any_size_find_the_same(void **state)
+{
+    (void)state;
+    const size_t most = 4 * LH_WRITERS_FEW + 1;
+    for (uint64_t step = 1; step < UINT64_C(1) << 56; step <<= 21) {
+        struct lh_writers *w = NULL;
+        for (uint64_t i = 1; i <= most; i++) {
+            uint64_t batches = i % (LH_WRITER_WINDOW + 3) + 1;
+            for (uint64_t k = 0; k < batches; k++)
+                assert_true(note(&w, batch(i * step, 1 + k, 1), 1000 * i + k));
+            assert_int_equal(lh_writers_count(w), i);
+            assert_null(lh_writers_find(w, (i + 1) * step));
+            for (uint64_t j = 1; j <= i; j++) {
+                const struct lh_writer *writer = lh_writers_find(w, j * step);
+                uint64_t of_j = j % (LH_WRITER_WINDOW + 3) + 1, offset = 0;
+                assert_int_equal(writer->id, j * step);
+                assert_int_equal(writer->first, 1);
+                assert_int_equal(writer->last, of_j);
+                assert_int_equal(
+                    classify(w, batch(j * step, of_j, 1), 1, &offset), LH_SEQUENCE_REPEAT);
+                assert_int_equal(offset, 1000 * j + of_j - 1);
+            }
+        }
+        lh_writers_clear(&w);
+        assert_int_equal(lh_writers_count(w), 0);
+    }
+}
+
+/* Writers 1 to `count`, in turn, so many batches of each; batch number i of all lies at 10 * i. */
+static struct lh_writers *table_of(uint64_t count, uint64_t batches)
+{
+    struct lh_writers *w = NULL;
+
+    for (uint64_t i = 0; i < count * batches; i++)
+        assert_true(note(&w, batch(1 + i % count, 1 + i / count, 1), 10 * i));
+    return w;
+}
+
+/* Whatever the table's size is, and wherever it is cut. */
+static void a_cut_leaves_what_lies_before_it(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {
+        1, 2, 3, LH_WRITERS_FEW - 1, LH_WRITERS_FEW, LH_WRITERS_FEW + 1, 3 * LH_WRITERS_FEW};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (uint64_t batches = 1; batches <= 5; batches++) {
+            for (uint64_t left = 0; left <= counts[c] * batches; left++) {
+                struct lh_writers *w = table_of(counts[c], batches);
+                assert_true(lh_writers_cut(&w, 10 * left));
+                assert_int_equal(lh_writers_count(w), left < counts[c] ? left : counts[c]);
+                for (uint64_t id = 1; id <= counts[c]; id++) {
+                    const struct lh_writer *writer = lh_writers_find(w, id);
+                    uint64_t has = left / counts[c] + (id <= left % counts[c] ? 1 : 0);
+                    assert_true((writer == NULL) == (has == 0));
+                    if (has == 0)
+                        continue;
+                    assert_int_equal(writer->last, has);
+                    assert_int_equal(writer->count, has);
+                }
+                /* And it goes on from there, with writers old and new. */
+                for (uint64_t id = counts[c] + 1; id > 0; id--) {
+                    const struct lh_writer *writer = lh_writers_find(w, id);
+                    uint64_t next = writer == NULL ? 1 : writer->last + 1;
+                    assert_true(note(&w, batch(id, next, 1), 10 * (left + counts[c] - id + 1)));
+                    assert_int_equal(lh_writers_find(w, id)->last, next);
+                }
+                assert_int_equal(lh_writers_count(w), counts[c] + 1);
+                assert_true(lh_writers_cut(&w, 0));
+                assert_null(w);
+            }
+        }
+    }
+}
+
+static void a_cut_behind_which_more_may_lie_is_told(void **state)
+{
+    (void)state;
+    const uint64_t batches = LH_WRITER_WINDOW + 1; /* the first is forgotten */
+    for (uint64_t count = 1; count <= LH_WRITERS_FEW + 1; count += LH_WRITERS_FEW) {
+        struct lh_writers *w = table_of(count, batches);
+        assert_true(lh_writers_cut(&w, 10 * (2 * count)));
+        assert_int_equal(lh_writers_count(w), count);
+        assert_int_equal(lh_writers_find(w, 1)->last, 2);
+        assert_false(lh_writers_cut(&w, 10 * count));
+        lh_writers_clear(&w);
+
+        w = table_of(count, batches);
+        assert_false(lh_writers_cut(&w, 0));
+        lh_writers_clear(&w);
+        assert_null(w);
+    }
+    struct lh_writers *none = NULL;
+    assert_true(lh_writers_cut(&none, 0));
+    lh_writers_clear(&none);
+}
+
+/* A ring that has gone round and was cut is filled again. */
+static void a_ring_that_was_cut_goes_round_again(void **state)
+{
+    (void)state;
+    for (uint64_t left = 1; left < LH_WRITER_WINDOW; left++) {
+        struct lh_writers *w = table_of(1, 2 * LH_WRITER_WINDOW + 3);
+        uint64_t end = LH_WRITER_WINDOW + 3 + left;
+        assert_true(lh_writers_cut(&w, 10 * end));
+        for (uint64_t i = end; i < end + 2 * LH_WRITER_WINDOW; i++) {
+            assert_true(note(&w, batch(1, 1 + i, 1), 10 * i));
+            const struct lh_writer *writer = lh_writers_find(w, 1);
+            uint64_t remembered = left + (i + 1 - end);
+            if (remembered > LH_WRITER_WINDOW)
+                remembered = LH_WRITER_WINDOW;
+            assert_int_equal(writer->count, remembered);
+            for (uint32_t k = 0; k < writer->count; k++)
+                assert_int_equal(lh_writer_recent(writer, k)->sequence, i + 2 - remembered + k);
+        }
+        lh_writers_clear(&w);
+    }
 }
 
 int main(void)
@@ -295,6 +416,10 @@ int main(void)
         cmocka_unit_test(a_break_of_the_sequence_is_not_noted),
         cmocka_unit_test(a_whole_window_of_repeats_is_recognised),
         cmocka_unit_test(numbers_at_the_very_end_do_not_wrap_around),
+        cmocka_unit_test(tables_of_any_size_find_the_same),
+        cmocka_unit_test(a_cut_leaves_what_lies_before_it),
+        cmocka_unit_test(a_cut_behind_which_more_may_lie_is_told),
+        cmocka_unit_test(a_ring_that_was_cut_goes_round_again),
     };
     return cmocka_run_group_tests(stories, NULL, NULL);
 }
