@@ -12,15 +12,27 @@
 
 const struct lh_cs_motion lh_cs_idle;
 
-/* The writer table of a log that may grow is in memory, and such a log is never idle. */
+/* Is nothing lost if it is forgotten when the last sync began? A log rests some time after it was
+ * written to: then the pause is over that begins there. If that is not so, it is remembered. */
+static bool syncs_are_past(const struct lh_cs_replica *r)
+{
+    const struct lh_cs_motion *mo = r->motion;
+    const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
+    struct lh_instant paused = lh_instant_add(mo->sync_begun_at, lh_milliseconds(b->sync_pause_ms));
+    struct lh_instant rests =
+        lh_instant_add(mo->space.grown_at, lh_milliseconds(b->reserve_idle_ms));
+
+    return mo->sync_begun_at.ns == 0 || r->header.sealed || !lh_instant_before(rests, paused);
+}
+
+/* What was reserved and lies within the log says nothing any more. */
 bool lh_cs_is_idle(const struct lh_cs_replica *r)
 {
     const struct lh_cs_motion *mo = r->motion;
 
     return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
            mo->scan == NULL && !mo->space.growing && !mo->space.reserving &&
-           mo->space.tried <= r->end && !mo->table.kept && !mo->frozen.listed &&
-           !r->writers_known && r->writers == NULL;
+           mo->space.tried <= r->end && !mo->table.kept && !mo->frozen.listed && syncs_are_past(r);
 }
 
 void lh_cs_stir(struct lh_cs_replica *r)
@@ -51,6 +63,8 @@ static void forget(struct lh_cs_replica *r)
 {
     free((void *)(uintptr_t)r->motion);
     r->motion = &lh_cs_idle;
+    if (!r->writers_known)
+        r->sync_began = false; /* nothing is appended to it: should it grow again, it begins anew */
 }
 
 void lh_cs_motion_free(struct lh_cs_replica *r)

@@ -1,9 +1,10 @@
 /* What a log has only while something goes on with it.
  *
- * A log that may grow always has this record, and so does one that is read back, changed, or whose
- * writers are known. Any other has a constant one, in which all is idle: nearly all replicas
- * are sealed, and nobody uses them. So it can be read at any time, and whoever writes asks
- * lh_cs_move() for it.
+ * A log that grows or has grown lately has this record, and so does one that is read back or
+ * changed, waits for its disk, or is sealed and was asked about its writers. Any other has a
+ * constant one, in which all is idle: of nearly all replicas, sealed or open, nobody wants
+ * anything. So it can be read at any time, and whoever writes asks lh_cs_move() for it. Nothing
+ * here is missed once all is idle.
  * The fields are written by the file that is named with them. */
 #pragma once
 
@@ -47,6 +48,8 @@ struct lh_cs_motion {
      * there is more than that; else it is the replica's. */
     uint64_t writing_checksum, written_checksum;
     uint64_t syncing; /* the sync under way covers this length; 0: none */
+    /* Of a buffered log: when the last one began, or the first bytes were written. 0 once the log
+     * was idle: that is a while ago then, if the replica says that it `sync_began`. */
     struct lh_instant sync_begun_at;
 
     /* Changes that run alone: jobs.c. */

@@ -287,12 +287,17 @@ static bool sync_is_due(struct lh_cs_replica *r)
 
     if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
         return true;
-    if (r->motion->sync_begun_at.ns == 0)
-        lh_cs_move(r)->sync_begun_at = r->logs->cs->now; /* the first bytes: nothing is due yet */
+    if (!r->sync_began) { /* the first bytes: nothing is due yet */
+        r->sync_began = true;
+        lh_cs_move(r)->sync_begun_at = r->logs->cs->now;
+    }
     struct lh_duration since = lh_instant_until(r->motion->sync_begun_at, r->logs->cs->now);
     const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
-    return dirty >= b->sync_least_bytes && dirty <= b->sync_most_bytes &&
-           since.ns >= lh_milliseconds(b->sync_pause_ms).ns;
+    if (dirty < b->sync_least_bytes || dirty > b->sync_most_bytes ||
+        since.ns < lh_milliseconds(b->sync_pause_ms).ns)
+        return false;
+    lh_cs_move(r)->sync_begun_at = r->logs->cs->now; /* now it begins */
+    return true;
 }
 
 static void pump(struct lh_cs_replica *r)
@@ -316,7 +321,6 @@ static void pump(struct lh_cs_replica *r)
     if (r->state == LH_CS_REPLICA_READY && r->motion->syncing == 0 && r->written > r->synced &&
         sync_is_due(r)) {
         lh_cs_move(r)->syncing = r->written;
-        lh_cs_move(r)->sync_begun_at = r->logs->cs->now;
         lh_cs_disk_ask(
             r->logs, &log_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
     }

@@ -56,6 +56,7 @@ struct lh_cs_replica {
     bool loading : 1;         /* registration waits for its header and log to be read: scan.c */
     bool stirred : 1;         /* it is looked at when the step ends: motion.c */
     bool writers_known : 1;   /* false for a sealed log that was not read back lately */
+    bool sync_began : 1;      /* of a buffered log: replica.c, motion.h */
     bool unreported_creation : 1; /* reports.c: after a registration that did not name it */
 
     bool added_up : 1;        /* serve/: a copy of this life has compared it with the seal */
@@ -76,7 +77,7 @@ struct lh_cs_replica {
     uint64_t committed; /* as far as known here (APP-6) */
 };
 
-/* A sealed chunk at which nothing happens has this. */
+/* An open chunk at which nothing happens has this and its writer table, a sealed one has this. */
 _Static_assert(sizeof(struct lh_cs_replica) <= 192, "there are millions of them");
 
 /* ---- replica.c: what it is. */

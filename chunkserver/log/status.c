@@ -27,6 +27,8 @@ void lh_cs_replica_check(const struct lh_cs_replica *r)
 {
     LH_ASSERT(r->header.version <= r->adopting);
     LH_ASSERT(r->stirred || r->motion == &lh_cs_idle || !lh_cs_is_idle(r));
+    LH_ASSERT(
+        r->state != LH_CS_REPLICA_FROZEN || r->motion->jobs != NULL || r->motion->frozen.listed);
     if (r->state != LH_CS_REPLICA_READY)
         return;
     LH_ASSERT(r->written + r->motion->writing + r->motion->unwritten == r->end);

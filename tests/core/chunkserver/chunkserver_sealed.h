@@ -57,9 +57,10 @@ static inline struct lh_chunkserver *sealed_server(
 }
 
 /* Feeds `in`, or, if that is NULL, the time; carries out what the core asks of its disk, and what
- * comes of that, until there is no more. Every other effect goes to `other`. */
-static inline void run_sealed(struct lh_chunkserver *cs, struct lh_instant now, struct lh_input *in,
-    void (*other)(const struct lh_effect *e))
+ * comes of that, until there is no more. Every other effect goes to `other`. What is on the disk
+ * `file` says. */
+static inline void run_files(struct lh_chunkserver *cs, struct lh_instant now, struct lh_input *in,
+    void (*other)(const struct lh_effect *e), struct lh_buf (*file)(uint64_t chunk))
 {
     struct lh_input timer = {.kind = LH_IN_TIMER};
     struct lh_effects asked = {0}, done = {0};
@@ -78,8 +79,13 @@ static inline void run_sealed(struct lh_chunkserver *cs, struct lh_instant now, 
                     other(e);
                 continue;
             }
-            if (e->op == LH_DISK_READ)
-                disk.payload = sealed_file(e->file);
+            if (e->op == LH_DISK_READ) {
+                struct lh_buf whole = file(e->file);
+                uint64_t behind = whole.size - e->offset;
+                lh_buf_append(
+                    &disk.payload, &whole, e->offset, behind < e->length ? behind : e->length);
+                lh_buf_clear(&whole);
+            }
             lh_chunkserver_step(cs, &disk, &done);
             lh_buf_clear(&disk.payload);
         }
@@ -90,4 +96,10 @@ static inline void run_sealed(struct lh_chunkserver *cs, struct lh_instant now, 
     }
     lh_effects_deinit(&asked);
     lh_effects_deinit(&done);
+}
+
+static inline void run_sealed(struct lh_chunkserver *cs, struct lh_instant now, struct lh_input *in,
+    void (*other)(const struct lh_effect *e))
+{
+    run_files(cs, now, in, other, sealed_file);
 }
