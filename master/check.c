@@ -60,7 +60,7 @@ static void check_pairs(const struct lh_master *m)
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_m_roll *roll = c->motion->seal.roll;
+    const struct lh_m_roll *roll = c->motion->seal->roll;
 
     LH_ASSERT((roll != NULL) == (c->intent_to_seal && !c->sealed));
     if (roll == NULL)
@@ -80,12 +80,10 @@ static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_m_motion *mo = (struct lh_m_motion *)(uintptr_t)c->motion;
 
-    LH_ASSERT(c->sealed || mo != &lh_m_idle);
+    LH_ASSERT((lh_idmap_find(&m->open, c->id) == c) == !c->sealed);
     if (mo == &lh_m_idle)
         return;
-    LH_ASSERT(mo->chunk == c && (!mo->stirred || !m->started));
-    LH_ASSERT(
-        (RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, mo) == mo) == !c->sealed);
+    LH_ASSERT(mo->chunk == c && (!mo->stirred || !m->started) && c->seen_behind == 0);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, mo) == mo) ==
               (mo->grant->lease.holder != NULL));
     LH_ASSERT((RB_FIND(lh_m_wanting, (struct lh_m_wanting *)(uintptr_t)&m->wanting, mo) == mo) ==
@@ -259,11 +257,11 @@ static void check_loaded(const struct lh_master *m)
     const struct lh_m_roll *roll;
 
     LH_IDMAP_FOREACH(c, &m->chunks) {
-        LH_ASSERT(c->sealed == (c->motion == &lh_m_idle) && !c->removed && !c->enqueued);
+        LH_ASSERT(!c->removed && !c->enqueued);
         open += !c->sealed;
         leased += lh_m_holder(c) != NULL;
         creating += !c->created;
-        rolling += c->motion->seal.roll != NULL;
+        rolling += c->motion->seal->roll != NULL;
     }
     LH_IDMAP_FOREACH(f, &m->files)
         LH_ASSERT((f->trashed || f->motion->fence != 0) == (f->motion != &lh_m_file_idle) &&
@@ -277,13 +275,10 @@ static void check_loaded(const struct lh_master *m)
     TAILQ_FOREACH(roll, &m->rolls, link)
         rolls++;
     LH_ASSERT(creating == 0 && rolls == rolling && waiting == leased && held == leased);
-    RB_FOREACH(mo, lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open) {
-        open--;
-    }
     RB_FOREACH(mo, lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased) {
         leased--;
     }
-    LH_ASSERT(open == 0 && leased == 0 && TAILQ_EMPTY(&m->stirred) &&
+    LH_ASSERT(open == m->open.count && leased == 0 && TAILQ_EMPTY(&m->stirred) &&
               TAILQ_EMPTY(&m->stirred_files) && TAILQ_EMPTY(&m->work) && m->enqueued.count == 0);
     LH_ASSERT(m->timers.count <= 1); /* of the service of leases */
 }

@@ -90,6 +90,7 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_chunk *c;
     while ((c = lh_idmap_from(&m->chunks, 0)) != NULL)
         lh_m_chunk_free(m, c);
+    lh_idmap_deinit(&m->open);
     lh_idmap_deinit(&m->chunks);
     struct lh_m_file *f;
     while ((f = lh_idmap_from(&m->files, 0)) != NULL) {

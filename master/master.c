@@ -359,7 +359,6 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->garbage.extras);
     lh_m_garbage_init(m);
     lh_m_calls_init(m);
-    RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
     TAILQ_INIT(&m->reach.waiting);

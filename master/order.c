@@ -61,6 +61,7 @@ static void order_values(struct lh_master *m)
 void lh_m_order(struct lh_master *m)
 {
     struct lh_m_motion *mo;
+    const struct lh_m_chunk *c;
 
     order_servers(m);
     order_values(m);
@@ -69,10 +70,10 @@ void lh_m_order(struct lh_master *m)
     }
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->rolls);
-    RB_FOREACH(mo, lh_m_open, &m->open) {
-        if (mo->creation->under_way)
-            TAILQ_INSERT_TAIL(&m->creating, writable_creation(mo), link);
-        if (mo->seal.roll != NULL)
-            TAILQ_INSERT_TAIL(&m->rolls, mo->seal.roll, link);
+    LH_IDMAP_FOREACH(c, &m->open) {
+        if (c->motion->creation->under_way)
+            TAILQ_INSERT_TAIL(&m->creating, writable_creation(c->motion), link);
+        if (c->motion->seal->roll != NULL)
+            TAILQ_INSERT_TAIL(&m->rolls, c->motion->seal->roll, link);
     }
 }

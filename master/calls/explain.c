@@ -99,8 +99,8 @@ static const char *unheard(
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool heard = member->joining || member->lost;
-        for (uint32_t j = 0; j < c->motion->seal.roll->answer_count; j++)
-            heard = heard || c->motion->seal.roll->answers[j].server == lh_m_server_of(m, member);
+        for (uint32_t j = 0; j < c->motion->seal->roll->answer_count; j++)
+            heard = heard || c->motion->seal->roll->answers[j].server == lh_m_server_of(m, member);
         if (!heard)
             lh_m_add_name(names, LH_TEXT_BYTES, lh_m_server_of(m, member)->id);
     }
@@ -122,7 +122,7 @@ static void say_roll(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char names[LH_TEXT_BYTES] = "", others[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
-    const struct lh_m_roll *roll = c->motion->seal.roll;
+    const struct lh_m_roll *roll = c->motion->seal->roll;
 
     lh_m_say(out,
         "Chunk %" PRIu64
@@ -224,20 +224,20 @@ static bool say_free(
     uint32_t able = 0, alive = 0;
     char when[LH_WHEN_BYTES];
 
-    if (c->motion->grant->adopted_above != 0)
+    if (c->motion->doubts->adopted_above != 0)
         lh_m_say(out,
             "%s has adopted version %" PRIu64 " of chunk %" PRIu64
             ", which is too high to be gone above: no master of this cluster gave it out.",
-            c->motion->grant->avoid == NULL ? "A member" : c->motion->grant->avoid->id,
-            c->motion->grant->adopted_above, c->id);
+            c->motion->doubts->avoid == NULL ? "A member" : c->motion->doubts->avoid->id,
+            c->motion->doubts->adopted_above, c->id);
     if (lh_m_rests(m, c)) {
         lh_m_say(out,
             "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
             "): its members have refused it, or given it back at once, %u times in a row (%s "
             "last); it is offered again in %s.",
-            c->id, c->version, c->motion->grant->refusals,
-            c->motion->grant->avoid == NULL ? "?" : c->motion->grant->avoid->id,
-            lh_m_how_long(lh_instant_until(m->now, c->motion->grant->rest_until), when));
+            c->id, c->version, c->motion->doubts->refusals,
+            c->motion->doubts->avoid == NULL ? "?" : c->motion->doubts->avoid->id,
+            lh_m_how_long(lh_instant_until(m->now, c->motion->doubts->rest_until), when));
         return false;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -280,9 +280,9 @@ static bool say_few(
         return true;
     }
     bool is_short =
-        c->motion->seal.short_version != 0 && c->motion->seal.short_version == c->version;
+        c->motion->seal->short_version != 0 && c->motion->seal->short_version == c->version;
     bool unsure =
-        c->motion->seal.unsure_version != 0 && c->motion->seal.unsure_version == c->version;
+        c->motion->seal->unsure_version != 0 && c->motion->seal->unsure_version == c->version;
     char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;

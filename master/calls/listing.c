@@ -164,11 +164,11 @@ static struct lh_m_chunk *next_lease(struct lh_master *m, uint64_t id, bool all)
     struct lh_m_chunk from = {.id = id};
     struct lh_m_motion key = {.chunk = &from};
     struct lh_m_motion *held = RB_NFIND(lh_m_leased, &m->leased, &key);
-    struct lh_m_motion *open = all ? RB_NFIND(lh_m_open, &m->open, &key) : NULL;
+    struct lh_m_chunk *open = all ? lh_idmap_from(&m->open, id) : NULL;
 
-    if (open == NULL || (held != NULL && held->chunk->id < open->chunk->id))
-        open = held;
-    return open == NULL ? NULL : open->chunk;
+    if (held != NULL && (open == NULL || held->chunk->id < open->id))
+        return held->chunk;
+    return open;
 }
 
 void lh_m_list_leases(

@@ -104,7 +104,7 @@ static void say_nobody_can(
 /* The tail is being sealed, because its primary is lost (FAIL-2a). */
 static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_size)
 {
-    const struct lh_m_roll *roll = tail->motion->seal.roll;
+    const struct lh_m_roll *roll = tail->motion->seal->roll;
 
     snprintf(text, text_size,
         "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: ", tail->id,
@@ -148,7 +148,7 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
         return tail->motion->creation->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
                                                                         : LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (tail->motion->seal.roll != NULL) {
+    if (tail->motion->seal->roll != NULL) {
         LH_MARK("no-tail-rolling-over");
         say_rolling(tail, text, text_size);
         return LH_ERR_UNAVAILABLE;

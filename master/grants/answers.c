@@ -70,7 +70,8 @@ void lh_m_on_confirm(
         lh_m_seen(m, c, s);
         lh_m_enqueue(m, c);
         lh_m_accepted(m, c);
-        g->last_primary = s;
+        for (uint32_t i = 0; i < c->member_count; i++)
+            c->members[i].led = lh_m_server_of(m, &c->members[i]) == s;
         lh_lease_confirm(&g->lease);
         lh_m_note_confirmed(m, c);
         lh_m_touch(m, c->file);
@@ -117,8 +118,9 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     bool at_once = !g->lease.recalling &&
                    lh_instant_before(m->now, lh_instant_add(g->at, m->config.refusal_rest_max));
     if (!release->ran_out && !(g->lease.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
-        g->avoid = s;
-        g->retry_at = m->now;
+        struct lh_m_doubts *doubts = lh_m_doubts(m, c);
+        doubts->avoid = s;
+        doubts->retry_at = m->now;
         if (at_once)
             lh_m_refused(m, c, s, lh_nanoseconds(0));
     }

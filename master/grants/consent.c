@@ -89,12 +89,12 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 
 void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
-    hear(m, c, &lh_m_grant(m, c)->lost_by_clients);
+    hear(m, c, &lh_m_doubts(m, c)->lost_by_clients);
     lh_m_reach_doubt(m, lh_m_holder(c));
     /* What recovers is not disturbed: it would begin anew elsewhere. */
-    if (c->motion->grant->lost_by_clients.believed &&
+    if (c->motion->doubts->lost_by_clients.believed &&
         c->motion->repair.recovered_version == c->version &&
-        (lh_instant_before(c->motion->grant->lost_by_clients.first_at,
+        (lh_instant_before(c->motion->doubts->lost_by_clients.first_at,
              lh_m_holder(c)->session.lessee.received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
@@ -112,8 +112,8 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
                                lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])));
     if (!well)
         return false;
-    hear(m, c, &lh_m_grant(m, c)->short_by_primary);
-    if (c->motion->grant->short_by_primary.believed && enough_without(m, c))
+    hear(m, c, &lh_m_doubts(m, c)->short_by_primary);
+    if (c->motion->doubts->short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
     return c->motion->grant->lease.recalling;
 }

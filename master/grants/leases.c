@@ -67,7 +67,7 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     return (lh_m_reached(s) ? 0u : 4u) + (lh_m_drained(s) ? 2u : 0u) +
-           (s == c->motion->grant->avoid ? 1u : 0u);
+           (s == c->motion->doubts->avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */
@@ -79,7 +79,8 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!lh_m_can_lead(m, &c->members[i]))
             continue;
-        if (s == c->motion->grant->avoid && !lh_instant_reached(m->now, c->motion->grant->retry_at))
+        if (s == c->motion->doubts->avoid &&
+            !lh_instant_reached(m->now, c->motion->doubts->retry_at))
             continue;
         if (best == NULL) {
             best = s;
@@ -89,7 +90,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         } else if (s->session.lessee.count != best->session.lessee.count) {
             if (s->session.lessee.count < best->session.lessee.count)
                 best = s;
-        } else if (s == c->motion->grant->last_primary) {
+        } else if (c->members[i].led) {
             best = s;
         }
     }
@@ -204,7 +205,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     }
     if (c->version == 0)
         LH_MARK("grant-first");
-    else if (s == g->last_primary)
+    else if (lh_m_member(c, s)->led)
         LH_MARK("grant-to-the-same");
     else
         LH_MARK("grant-to-another");

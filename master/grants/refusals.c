@@ -7,54 +7,64 @@
 #include "master/grants/grants.h"
 
 #include "master/inventory/inventory.h"
+#include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (!lh_instant_before(m->now, c->motion->grant->rest_until))
+    if (!lh_instant_before(m->now, c->motion->doubts->rest_until))
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
-        if (lh_instant_before(c->motion->grant->refused_at, s->session.registered_at) ||
+        if (lh_instant_before(c->motion->doubts->refused_at, s->session.registered_at) ||
             (!s->room.failing &&
-                lh_instant_before(c->motion->grant->refused_at, s->room.failing_since)))
+                lh_instant_before(c->motion->doubts->refused_at, s->room.failing_since)))
             return false;
     }
     return true;
 }
 
+static void offer_again(void *core, struct lh_timer *timer)
+{
+    lh_m_touch(core, LH_OWNER(timer, struct lh_m_doubts, timer)->chunk->file);
+}
+
 void lh_m_refused(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause)
 {
-    struct lh_m_grant *g = lh_m_grant(m, c);
+    struct lh_m_doubts *doubts = lh_m_doubts(m, c);
 
-    g->avoid = s;
-    g->retry_at = lh_instant_add(m->now, pause);
-    g->refusals++;
-    g->refused_at = m->now;
-    if (g->refusals >= c->member_count && !LH_PLANTED("refusals-without-rest")) {
+    doubts->avoid = s;
+    doubts->retry_at = lh_instant_add(m->now, pause);
+    doubts->refusals++;
+    doubts->refused_at = m->now;
+    if (doubts->refusals >= c->member_count && !LH_PLANTED("refusals-without-rest")) {
         LH_MARK("grants-rest");
-        g->rest_until =
+        doubts->rest_until =
             lh_instant_add(m->now, lh_m_backoff(m->config.refusal_rest, m->config.refusal_rest_max,
-                                       g->refusals - c->member_count));
-        g->retry_at = g->rest_until; /* who refused last may be asked as well as others then */
+                                       doubts->refusals - c->member_count));
+        doubts->retry_at =
+            doubts->rest_until; /* who refused last may be asked as well as others then */
     }
-    lh_timer_set(&m->timers, &lh_m_creation(m, c)->timer, g->retry_at);
+    doubts->timer.fire = offer_again;
+    lh_timer_set(&m->timers, &doubts->timer, doubts->retry_at);
 }
 
 void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c)
 {
-    lh_m_grant(m, c)->refusals = 0;
+    if (c->motion->doubts->refusals > 0)
+        lh_m_doubts(m, c)->refusals = 0;
 }
 
 void lh_m_accepted(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_grant *g = lh_m_grant(m, c);
-
-    g->adopted_above = 0;
-    g->avoid = NULL;
+    if (c->motion->doubts->adopted_above == 0 && c->motion->doubts->avoid == NULL)
+        return;
+    struct lh_m_doubts *doubts = lh_m_doubts(m, c);
+    doubts->adopted_above = 0;
+    doubts->avoid = NULL;
 }
 
 /* KEEP-4: no version that a server has in use is handed out. One that it has adopted above the
@@ -69,6 +79,6 @@ void lh_m_refused_version(
         return;
     LH_MARK("grant-below-adopted-version");
     lh_m_report_evidence(m, s, c, &report);
-    if (c->version < adopted && c->motion->seen_version < adopted)
-        lh_m_grant(m, c)->adopted_above = adopted; /* too high to go above */
+    if (c->version < adopted && lh_m_seen_version(c) < adopted)
+        lh_m_doubts(m, c)->adopted_above = adopted; /* too high to go above */
 }

@@ -23,11 +23,10 @@ bool lh_m_creation_done(const struct lh_m_chunk *c)
 
 void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_creation *creation = lh_m_creation(m, c);
-
-    creation->timer.fire = chunk_timer;
     if (c->created)
         return;
+    struct lh_m_creation *creation = lh_m_creation(m, c);
+    creation->timer.fire = chunk_timer;
     creation->under_way = true;
     TAILQ_INSERT_TAIL(&m->creating, creation, link);
 }

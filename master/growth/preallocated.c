@@ -48,7 +48,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 
 static bool rolling(const struct lh_m_file *f)
 {
-    return f->chunk_count > 0 && lh_m_tail(f)->motion->seal.roll != NULL;
+    return f->chunk_count > 0 && lh_m_tail(f)->motion->seal->roll != NULL;
 }
 
 static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, uint32_t i)

@@ -106,8 +106,7 @@ bool lh_m_report_evidence(
 {
     if (c == NULL)
         return unknown_evidence(m, s, r);
-    if (!c->sealed && c->created && r->version > c->motion->seen_version &&
-        r->version < VERSION_MAX)
+    if (!c->sealed && c->created && r->version > lh_m_seen_version(c) && r->version < VERSION_MAX)
         lh_m_move(m, c)->seen_version = r->version;
     if (!c->sealed && c->created && r->sealed && !r->lost)
         sealed_evidence(m, s, c);
@@ -121,7 +120,7 @@ bool lh_m_report_evidence(
         s->id, r->version, c->id, c->version);
     if (r->version >= VERSION_MAX)
         return true;
-    if (r->version > c->motion->seen_version)
+    if (r->version > lh_m_seen_version(c))
         lh_m_move(m, c)->seen_version = r->version;
     /* Under a lease it keeps the lease's version; the next grant goes above what was seen. */
     if (c->created && !c->sealed && !c->intent_to_seal && lh_m_holder(c) == NULL) {

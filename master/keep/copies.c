@@ -163,9 +163,8 @@ static bool better_source(
 
     if (a_lost != b_lost)
         return b_lost; /* it has what no other one has, at best */
-    if ((a == c->motion->seal.bad_source) != (b == c->motion->seal.bad_source))
-        return b == c->motion->seal
-                        .bad_source; /* a checksum at the end does not say whose bytes are wrong */
+    if ((a == c->motion->seal->bad_source) != (b == c->motion->seal->bad_source))
+        return b == c->motion->seal->bad_source; /* a checksum does not say whose bytes are wrong */
     if ((a == lh_m_holder(c)) != (b == lh_m_holder(c)))
         return b == lh_m_holder(c); /* the primary has enough to do */
     return a->copies_out < b->copies_out;

@@ -25,10 +25,10 @@ static void leave(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
-    if (lh_timer_is_set(&c->motion->creation->timer))
-        lh_timer_unset(&m->timers, &lh_m_creation(m, c)->timer);
+    if (lh_timer_is_set(&c->motion->doubts->timer))
+        lh_timer_unset(&m->timers, &lh_m_doubts(m, c)->timer);
     if (!c->sealed)
-        RB_REMOVE(lh_m_open, &m->open, lh_m_move(m, c));
+        lh_idmap_remove(&m->open, c);
     lh_m_grant_forget(m, c);
     lh_m_sweep_forget(m, c);
 }

@@ -147,7 +147,7 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
 
     if (t->good == 0 && needed > 1)
         return 1; /* what a damaged one has nobody can read while it is copied to (REC-9) */
-    if (!c->motion->seal.urgent || recorded >= backed_by || backed_by - recorded <= needed ||
+    if (!c->motion->seal->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;
     LH_MARK("lone-log-copied-at-once");
@@ -162,7 +162,7 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
         lh_m_copy_cancel(m, TAILQ_LAST(&c->motion->repair.copies, lh_m_copies));
     lh_m_copies_finish(m, c);
     if (c->motion->repair.copy_count < needed && t->sources > 0)
-        lh_m_want(m, c, c->motion->seal.urgent ? 0 : t->good,
+        lh_m_want(m, c, c->motion->seal->urgent ? 0 : t->good,
             (needed - c->motion->repair.copy_count) * c->length);
     else
         lh_m_unwant(m, c);

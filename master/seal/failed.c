@@ -73,7 +73,7 @@ static bool worth_waiting(
 static bool roll_over_short(struct lh_master *m, struct lh_m_chunk *c,
     const struct lh_m_member *left, uint32_t left_count, bool appends_wait)
 {
-    lh_m_move(m, c)->seal.short_at = m->now;
+    lh_m_seal(m, c)->short_at = m->now;
     for (uint32_t i = 0; i < c->member_count; i++)
         c->members[i].excluded = true;
     for (uint32_t i = 0; i < left_count; i++)
@@ -118,9 +118,9 @@ static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
 
 static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
 {
-    if (c->motion->seal.unsure_version == c->version)
+    if (c->motion->seal->unsure_version == c->version)
         return;
-    lh_m_move(m, c)->seal.unsure_version = c->version;
+    lh_m_seal(m, c)->unsure_version = c->version;
     for (size_t i = 0; i < count; i++)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": %.128s does not answer, and may be the only one to have "
@@ -132,9 +132,9 @@ static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *i
 static void say_short(struct lh_master *m, struct lh_m_chunk *c,
     const Leasehold__MemberFailed *report, size_t count, uint32_t full)
 {
-    if (c->motion->seal.short_version == c->version)
+    if (c->motion->seal->short_version == c->version)
         return;
-    lh_m_move(m, c)->seal.short_version = c->version;
+    lh_m_seal(m, c)->short_version = c->version;
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
         "%u would be left of at least %u: it takes no appends until they are back",
@@ -162,7 +162,7 @@ void lh_m_on_member_failed(
         if (is_named(lh_m_server_of(m, member), report->server_ids, report->n_server_ids)) {
             lh_m_note_missed(m, lh_m_server_of(m, member));
             if (member->joining)
-                lh_m_move(m, c)->seal.bad_source = c->motion->repair.joined_from;
+                lh_m_seal(m, c)->bad_source = c->motion->repair.joined_from;
         }
     }
     size_t count = dispensable(m, c, report, ids);
@@ -189,8 +189,8 @@ void lh_m_on_member_failed(
     /* Joining ones stand in if that lasts, and no other primary helps: nothing is ordered before
      * they are full, and the primary has what they lack. */
     bool stand_in = too_few && report->appends_wait && !lh_m_consent_primary(m, c, ids, count) &&
-                    c->motion->grant->short_by_primary.believed &&
-                    c->motion->grant->short_by_primary.version == c->version && !report->unsure &&
+                    c->motion->doubts->short_by_primary.believed &&
+                    c->motion->doubts->short_by_primary.version == c->version && !report->unsure &&
                     left_count >= c->file->min_replicas;
     if (stand_in)
         LH_MARK("member-failed-joining-stand-in");

@@ -61,7 +61,7 @@ bool lh_m_seal_found(struct lh_master *m, struct lh_m_chunk *c)
     if (seal.length > c->file->chunk_size || lh_m_next_version(c) <= seal.version)
         return false; /* makes no sense, or no number is left above it */
     /* Another history went on behind it. */
-    if (c->motion->seen_version > seal.version)
+    if (lh_m_seen_version(c) > seal.version)
         return false;
     if ((shown = shown_by(m, c)) == 0)
         return false;
@@ -78,8 +78,8 @@ bool lh_m_seal_found(struct lh_master *m, struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++)
         c->members[i].sealed = false; /* not at this version yet */
     lh_m_set_sealed(m, c);
-    lh_m_move(m, c)->seal.rolled_at = m->now;
-    lh_m_move(m, c)->seal.urgent = !lh_m_backed(m, c);
+    lh_m_seal(m, c)->rolled_at = m->now;
+    lh_m_seal(m, c)->urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": the servers have sealed it at %" PRIu64 " bytes, version "

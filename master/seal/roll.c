@@ -76,7 +76,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
         c->id, f->path, c->length, c->version,
         lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
     c->seal_backed = roll->backed;
-    lh_m_move(m, c)->seal.rolled_at = m->now;
+    lh_m_seal(m, c)->rolled_at = m->now;
     if (!c->seal_backed)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": a single member has shown its log: it is copied at once, "
@@ -84,7 +84,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
             c->id, f->path);
     lh_m_roll_free(m, c);
     lh_m_set_sealed(m, c);
-    lh_m_move(m, c)->seal.urgent = !lh_m_backed(m, c);
+    lh_m_seal(m, c)->urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
     if (f->motion->prealloc == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
@@ -165,7 +165,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-    struct lh_m_roll *roll = c == NULL ? NULL : c->motion->seal.roll;
+    struct lh_m_roll *roll = c == NULL ? NULL : c->motion->seal->roll;
 
     if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
@@ -205,7 +205,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_roll *roll = c->motion->seal.roll;
+    struct lh_m_roll *roll = c->motion->seal->roll;
 
     if (roll == NULL || !lh_m_is_durable(m, roll->ticket))
         return;
@@ -236,8 +236,8 @@ void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && tail->motion->seal.roll != NULL && tail->motion->seal.roll->decided)
-        advance(m, tail->motion->seal.roll);
+    if (tail != NULL && tail->motion->seal->roll != NULL && tail->motion->seal->roll->decided)
+        advance(m, tail->motion->seal->roll);
 }
 
 /* ---- (a) The beginning. */
@@ -246,23 +246,23 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_roll *roll = lh_alloc(sizeof *roll);
 
-    LH_ASSERT(c->motion->seal.roll == NULL && c->intent_to_seal && !c->sealed);
+    LH_ASSERT(c->motion->seal->roll == NULL && c->intent_to_seal && !c->sealed);
     roll->chunk = c;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     roll->timer.fire = roll_timer;
     TAILQ_INSERT_TAIL(&m->rolls, roll, link);
-    lh_m_move(m, c)->seal.roll = roll;
+    lh_m_seal(m, c)->roll = roll;
     return roll;
 }
 
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->seal.roll == NULL)
+    if (c->motion->seal->roll == NULL)
         return;
-    lh_timer_unset(&m->timers, &c->motion->seal.roll->timer);
-    TAILQ_REMOVE(&m->rolls, c->motion->seal.roll, link);
-    free(c->motion->seal.roll);
-    lh_m_move(m, c)->seal.roll = NULL;
+    lh_timer_unset(&m->timers, &c->motion->seal->roll->timer);
+    TAILQ_REMOVE(&m->rolls, c->motion->seal->roll, link);
+    free(c->motion->seal->roll);
+    lh_m_seal(m, c)->roll = NULL;
 }
 
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
@@ -345,8 +345,9 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
         full += !c->members[i].joining;
     if (full < c->file->min_replicas)
         return true;
-    return c->motion->seal.short_version == c->version &&
-           lh_instant_before(m->now, lh_instant_add(c->motion->seal.short_at, m->config.short_for));
+    return c->motion->seal->short_version == c->version &&
+           lh_instant_before(
+               m->now, lh_instant_add(c->motion->seal->short_at, m->config.short_for));
 }
 
 static enum trouble trouble(

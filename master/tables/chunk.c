@@ -63,7 +63,8 @@ struct lh_m_chunk *lh_m_chunk_new_at(
     else
         lh_m_file_set_chunk(f, index, c);
     lh_idmap_add(&m->chunks, c);
-    RB_INSERT(lh_m_open, &m->open, lh_m_move(m, c));
+    lh_idmap_add(&m->open, c);
+    lh_m_move(m, c);
     return c;
 }
 
@@ -72,7 +73,8 @@ void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
     m->counts.seals += m->started; /* not those that are loaded */
     LH_ASSERT(!c->sealed);
     c->sealed = true;
-    RB_REMOVE(lh_m_open, &m->open, lh_m_move(m, c));
+    lh_idmap_remove(&m->open, c);
+    lh_m_move(m, c);
     /* Who was joining gives no sealed length, and is one of them only if it has recorded the seal
      * (REC-4). */
     for (uint32_t i = 0; i < c->member_count; i++) {

@@ -27,6 +27,7 @@ struct lh_m_chunk {
     bool seal_reported : 1; /* RecordSeal went out once since the seal is durable */
     bool seal_backed : 1;   /* this master has seen enough logs for the seal; see lh_m_backed() */
     unsigned condition : 2; /* enum lh_m_condition: as it was when the chunk was last looked at */
+    uint8_t seen_behind;    /* without a record of what goes on: see lh_m_seen_version() */
 };
 _Static_assert(sizeof(struct lh_m_chunk) == 96, "there are millions of them");
 
@@ -38,10 +39,22 @@ static inline struct lh_m_server *lh_m_holder(const struct lh_m_chunk *c)
     return holder == NULL ? NULL : lh_m_lessee_server(holder);
 }
 
+/* The highest version that any server reported of the open chunk; 0: none. If nothing goes on with
+ * it that is at most its own, and remembered by the distance. A distance that is too long for that
+ * is remembered as a shorter one: who reported the version then seems to know more. */
+static inline uint64_t lh_m_seen_version(const struct lh_m_chunk *c)
+{
+    if (c->motion != &lh_m_idle)
+        return c->motion->seen_version;
+    return c->seen_behind == 0 ? 0 : c->version + 1 - c->seen_behind;
+}
+
 /* The version of the chunk's next grant: above every one that was ever heard of (KEEP-4). */
 static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)
 {
-    return (c->version > c->motion->seen_version ? c->version : c->motion->seen_version) + 1;
+    uint64_t seen = lh_m_seen_version(c);
+
+    return (c->version > seen ? c->version : seen) + 1;
 }
 
 struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id); /* not removed ones */

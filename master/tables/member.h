@@ -17,6 +17,7 @@ struct lh_m_member {
     bool leaving : 1; /* another server is to take its place: it is drained, or too much is on it */
     bool excluded : 1; /* its chunk's primary, lost, or a member that this cannot go on without:
                           what comes after a roll is placed elsewhere (FAIL-2a) */
+    bool led : 1;      /* no other member was the primary since it was */
     uint32_t seen;     /* in this session its server has shown that it has the replica; see
                           lh_m_session_of() */
 };

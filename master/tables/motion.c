@@ -5,8 +5,11 @@
 #include "master/tables/tables.h"
 
 static const struct lh_m_grant no_grant;
+static const struct lh_m_doubts no_doubts;
 static const struct lh_m_creation no_creation;
-const struct lh_m_motion lh_m_idle = {.grant = &no_grant, .creation = &no_creation};
+static const struct lh_m_seal no_seal;
+const struct lh_m_motion lh_m_idle = {
+    .grant = &no_grant, .doubts = &no_doubts, .creation = &no_creation, .seal = &no_seal};
 
 static int compare_motions(const struct lh_m_motion *a, const struct lh_m_motion *b)
 {
@@ -20,15 +23,38 @@ static int compare_wanting(const struct lh_m_motion *a, const struct lh_m_motion
     return compare_motions(a, b);
 }
 
-RB_GENERATE(lh_m_open, lh_m_motion, open_node, compare_motions)
 RB_GENERATE(lh_m_leased, lh_m_motion, held_node, compare_motions)
 RB_GENERATE(lh_m_wanting, lh_m_motion, repair.wanting_node, compare_wanting)
 
-/* ---- When a part has nothing that anybody will ask for. The chunk is sealed. */
+/* ---- When a part has nothing that anybody will ask for.
+ *
+ * Of an open chunk without a lease: the next grant has a version above the present one. So what was
+ * said at a version (who did not answer, who is recovered, what clients complain of) is over with
+ * the lease. Who had it is with the members (`led`). */
 
+/* A free lease is in no list of the service of leases, nor in the engine. */
 static bool grant_idle(const struct lh_m_grant *g)
 {
     return g->lease.holder == NULL;
+}
+
+static bool words_over(const struct lh_m_chunk *c, const struct lh_m_words *words)
+{
+    return lh_m_holder(c) == NULL || words->version != c->version;
+}
+
+/* The lease of a sealed chunk is offered to nobody any more. Else whom to pass over is remembered
+ * until one has it, and how often it was refused until one has recovered. */
+static bool doubts_idle(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    const struct lh_m_doubts *d = c->motion->doubts;
+
+    if (lh_timer_is_set(&d->timer))
+        return false;
+    return c->sealed ||
+           (d->avoid == NULL && d->refusals == 0 && d->adopted_above == 0 &&
+               lh_instant_reached(m->now, d->rest_until) && words_over(c, &d->lost_by_clients) &&
+               words_over(c, &d->short_by_primary));
 }
 
 static bool creation_idle(const struct lh_m_creation *creation)
@@ -39,26 +65,46 @@ static bool creation_idle(const struct lh_m_creation *creation)
 /* Until the seal is backed it counts when it was made; see lh_m_backed(). */
 static bool seal_idle(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_m_seal *seal = &c->motion->seal;
+    const struct lh_m_seal *seal = c->motion->seal;
 
-    return seal->roll == NULL && !seal->urgent && seal->bad_source == NULL &&
-           (c->seal_backed || seal->rolled_at.ns == 0 ||
-               lh_instant_reached(m->now, lh_instant_add(seal->rolled_at, m->config.grace)));
+    if (seal->roll != NULL || seal->urgent || seal->bad_source != NULL)
+        return false;
+    if (c->sealed)
+        return c->seal_backed || seal->rolled_at.ns == 0 ||
+               lh_instant_reached(m->now, lh_instant_add(seal->rolled_at, m->config.grace));
+    return lh_m_holder(c) == NULL ||
+           (seal->short_version != c->version && seal->unsure_version != c->version);
 }
 
-static bool repair_idle(const struct lh_master *m, const struct lh_m_repair *r)
+static bool any_joins(const struct lh_m_chunk *c)
 {
-    return !r->wanting && r->copy_count == 0 && r->failures == 0 && r->avoid == NULL &&
-           !r->granted && !r->tell_full && lh_instant_reached(m->now, r->at);
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].joining)
+            return true;
+    return false;
 }
 
+static bool repair_idle(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    const struct lh_m_repair *r = &c->motion->repair;
+
+    if (r->wanting || r->copy_count > 0 || r->failures > 0 || r->avoid != NULL || r->granted ||
+        r->tell_full || !lh_instant_reached(m->now, r->at))
+        return false;
+    /* Who is granted it for a repair, and where from the one was copied that fails to join. */
+    return c->sealed || (r->grants == 0 && lh_instant_reached(m->now, r->grant_at) &&
+                            (r->joined_from == NULL || !any_joins(c)));
+}
+
+/* A version below the record's own is remembered without this one, a seal that was shown is not. */
 static bool is_idle(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     const struct lh_m_motion *mo = c->motion;
 
-    return c->sealed && !c->removed && !mo->dirty && lh_m_is_durable(m, mo->ticket) &&
-           mo->seen_version <= c->version && TAILQ_EMPTY(&mo->extras) && grant_idle(mo->grant) &&
-           creation_idle(mo->creation) && seal_idle(m, c) && repair_idle(m, &mo->repair);
+    return !c->removed && !mo->dirty && lh_m_is_durable(m, mo->ticket) &&
+           mo->seen_version <= c->version && (c->sealed || mo->shown_seal.version == 0) &&
+           TAILQ_EMPTY(&mo->extras) && mo->grant == &no_grant && mo->doubts == &no_doubts &&
+           mo->creation == &no_creation && mo->seal == &no_seal && repair_idle(m, c);
 }
 
 /* ---- Records. */
@@ -70,11 +116,15 @@ struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c)
     if (c->motion == &lh_m_idle) {
         mo = lh_alloc(sizeof *mo);
         mo->chunk = c;
+        mo->seen_version = lh_m_seen_version(c);
         mo->grant = &no_grant;
+        mo->doubts = &no_doubts;
         mo->creation = &no_creation;
+        mo->seal = &no_seal;
         TAILQ_INIT(&mo->extras);
         TAILQ_INIT(&mo->repair.copies);
         c->motion = mo;
+        c->seen_behind = 0;
     }
     if (!mo->stirred)
         TAILQ_INSERT_TAIL(&m->stirred, mo, stirred_link);
@@ -95,6 +145,18 @@ struct lh_m_grant *lh_m_grant(struct lh_master *m, struct lh_m_chunk *c)
     return (struct lh_m_grant *)(uintptr_t)mo->grant;
 }
 
+struct lh_m_doubts *lh_m_doubts(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    if (mo->doubts == &no_doubts) {
+        struct lh_m_doubts *d = lh_alloc(sizeof *d);
+        d->chunk = c;
+        mo->doubts = d;
+    }
+    return (struct lh_m_doubts *)(uintptr_t)mo->doubts;
+}
+
 struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_motion *mo = lh_m_move(m, c);
@@ -107,15 +169,51 @@ struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c)
     return (struct lh_m_creation *)(uintptr_t)mo->creation;
 }
 
-/* Both at once: a refused grant arms the timer of the creation. */
-static void forget_lease(struct lh_m_motion *mo)
+struct lh_m_seal *lh_m_seal(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    if (mo->seal == &no_seal)
+        mo->seal = lh_alloc(sizeof *mo->seal);
+    return (struct lh_m_seal *)(uintptr_t)mo->seal;
+}
+
+static void grant_free(struct lh_m_motion *mo)
 {
     if (mo->grant != &no_grant)
         free((void *)(uintptr_t)mo->grant);
     mo->grant = &no_grant;
+}
+
+static void doubts_free(struct lh_m_motion *mo)
+{
+    if (mo->doubts != &no_doubts)
+        free((void *)(uintptr_t)mo->doubts);
+    mo->doubts = &no_doubts;
+}
+
+static void creation_free(struct lh_m_motion *mo)
+{
     if (mo->creation != &no_creation)
         free((void *)(uintptr_t)mo->creation);
     mo->creation = &no_creation;
+}
+
+static void seal_free(struct lh_m_motion *mo)
+{
+    if (mo->seal != &no_seal)
+        free((void *)(uintptr_t)mo->seal);
+    mo->seal = &no_seal;
+}
+
+/* What is remembered of `seen_version` without the record. */
+static uint8_t seen_behind(const struct lh_m_chunk *c)
+{
+    uint64_t seen = c->motion->seen_version;
+
+    if (c->sealed || seen == 0 || seen > c->version)
+        return 0;
+    return c->version - seen < UINT8_MAX ? (uint8_t)(c->version - seen + 1) : UINT8_MAX;
 }
 
 void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c)
@@ -126,8 +224,12 @@ void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c)
         return;
     if (mo->stirred)
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
+    c->seen_behind = seen_behind(c);
     c->motion = &lh_m_idle;
-    forget_lease(mo);
+    grant_free(mo);
+    doubts_free(mo);
+    creation_free(mo);
+    seal_free(mo);
     free(mo);
 }
 
@@ -136,11 +238,18 @@ void lh_m_motions_settle(struct lh_master *m)
     struct lh_m_motion *mo;
 
     while ((mo = TAILQ_FIRST(&m->stirred)) != NULL) {
+        const struct lh_m_chunk *c = mo->chunk;
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
         mo->stirred = false;
-        if (mo->chunk->sealed && grant_idle(mo->grant) && creation_idle(mo->creation))
-            forget_lease(mo);
-        if (is_idle(m, mo->chunk))
+        if (doubts_idle(m, c))
+            doubts_free(mo);
+        if (creation_idle(mo->creation))
+            creation_free(mo);
+        if (seal_idle(m, c))
+            seal_free(mo);
+        if (grant_idle(mo->grant))
+            grant_free(mo);
+        if (is_idle(m, c))
             lh_m_motion_free(m, mo->chunk);
     }
 }

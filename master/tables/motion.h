@@ -1,10 +1,11 @@
 /* What a chunk has only while something is going on with it.
  *
- * An open chunk always has this record. A sealed one has it while a concern has something to do or
- * to remember; else it has a constant one, in which all is idle. So it can be read at any time, and
- * whoever writes asks lh_m_move() for it. Each concern has its part of the record, which it alone
- * writes; lease and creation, which hardly any sealed chunk has, are records of their own in the
- * same way. When a part is idle says motion.c. */
+ * A chunk has this record while a concern has something to do or to remember; else it has a
+ * constant one, in which all is idle. So it can be read at any time, and whoever writes asks
+ * lh_m_move() for it. Most chunks are sealed and at rest. But there may be as many files that are
+ * open and at rest: with one chunk, to which nobody appends now. Each concern has its part of the
+ * record, which it alone writes; parts that few of those that move have are records of their own in
+ * the same way. When a part is idle says motion.c. */
 #pragma once
 
 #include "lease/service.h"
@@ -31,14 +32,20 @@ struct lh_m_grant {
     uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
     struct lh_instant at; /* when this master gave the newest version; zero: it did not */
     uint64_t appends;
-    uint32_t extensions; /* since the newest version was given */
     struct lh_instant extended_at;
-    struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
-    struct lh_m_server *last_primary;
+    uint32_t extensions; /* since the newest version was given */
+};
+_Static_assert(sizeof(struct lh_m_grant) <= 192, "each lease has one");
+
+/* Of grants/, too: what speaks against a member as the primary. */
+struct lh_m_doubts {
+    struct lh_m_chunk *chunk;
+    struct lh_timer timer;        /* it is offered again */
+    struct lh_m_server *avoid;    /* gave the lease up or refused it: another one, if there is */
     struct lh_instant retry_at;   /* no grant to `avoid` before this */
     struct lh_instant rest_until; /* nor to anybody: each member has refused */
+    struct lh_instant refused_at; /* the last time */
     uint32_t refusals;            /* since a primary last recovered */
-    struct lh_instant refused_at; /* the last one */
     uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
     struct lh_m_words lost_by_clients, short_by_primary;
 };
@@ -46,7 +53,7 @@ struct lh_m_grant {
 /* Of growth/: the replicas of a new chunk. */
 struct lh_m_creation {
     struct lh_m_chunk *chunk;
-    struct lh_timer timer;      /* also after a refused grant */
+    struct lh_timer timer;
     bool under_way;             /* in `m->creating` */
     struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
     int unable_error;           /* and why */
@@ -72,21 +79,21 @@ struct lh_m_shown_seal {
 
 /* Of keep/: what its replicas need. */
 struct lh_m_repair {
-    bool wanting; /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    bool wanting;   /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    bool granted;   /* granted so that a primary looks after its members */
+    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
     uint32_t want_good;
     uint64_t want_bytes;
     struct lh_m_copies copies;
     uint32_t copy_count;
-    struct lh_instant at;            /* no copy is tried before this */
     uint32_t failures;               /* of copies, in a row */
+    struct lh_instant at;            /* no copy is tried before this */
     struct lh_m_server *avoid;       /* its copy failed last: another one, if there is */
-    bool granted;                    /* granted so that a primary looks after its members */
-    uint32_t grants;                 /* such grants that have not made it whole, in a row */
+    uint32_t grants;                 /* `granted` ones that have not made it whole, in a row */
     struct lh_instant grant_at;      /* and no other before this */
     struct lh_instant granted_until; /* as such it counts until then */
     uint64_t recovered_version;      /* the newest that its primary reported recovered */
     lh_session_id recovered_session; /* and in which session */
-    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
     struct lh_m_server *joined_from; /* where the newest joining member was copied from */
     RB_ENTRY(lh_m_motion) wanting_node;
 };
@@ -96,26 +103,26 @@ struct lh_m_motion {
     bool stirred; /* in `m->stirred` */
     bool dirty;
     uint64_t ticket;
-    uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
+    uint64_t seen_version; /* the highest that any server reported (KEEP-4); 0: none. It outlives
+                              this record: see lh_m_seen_version() */
     struct lh_m_shown_seal shown_seal;
     TAILQ_HEAD(, lh_m_extra) extras;
 
-    /* Records of their own, or constant ones in which all is idle: sealed chunks have none. */
+    /* Records of their own, or constant ones in which all is idle. */
     const struct lh_m_grant *grant;
+    const struct lh_m_doubts *doubts;
     const struct lh_m_creation *creation;
-    struct lh_m_seal seal;
+    const struct lh_m_seal *seal;
     struct lh_m_repair repair;
 
     STAILQ_ENTRY(lh_m_motion) dirty_link;
     TAILQ_ENTRY(lh_m_motion) stirred_link;
-    RB_ENTRY(lh_m_motion) open_node; /* unsealed chunks, by id */
     RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
 };
+_Static_assert(sizeof(struct lh_m_motion) <= 320, "each chunk with a lease has one");
 RB_HEAD(lh_m_wanting, lh_m_motion); /* the fewest good members first */
-RB_HEAD(lh_m_open, lh_m_motion);
 RB_HEAD(lh_m_leased, lh_m_motion);
 
-RB_PROTOTYPE(lh_m_open, lh_m_motion, open_node, )
 RB_PROTOTYPE(lh_m_leased, lh_m_motion, held_node, )
 RB_PROTOTYPE(lh_m_wanting, lh_m_motion, repair.wanting_node, )
 
@@ -129,7 +136,9 @@ static inline struct lh_m_motion *lh_m_leased_motion(const struct lh_lease *leas
 /* The chunk's record, to write into it: made if it has none, and looked at when the step ends. */
 struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_grant *lh_m_grant(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_doubts *lh_m_doubts(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_seal *lh_m_seal(struct lh_master *m, struct lh_m_chunk *c);
 /* The end of a step: frees the records in which all is idle. */
 void lh_m_motions_settle(struct lh_master *m);
 void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c);

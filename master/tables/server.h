@@ -4,7 +4,7 @@
 #include "master/tables/common.h"
 #include "master/tables/session.h"
 
-#define LH_M_SERVER_BITS 24
+#define LH_M_SERVER_BITS 23
 /* As `registration`: no number of this incarnation counts any more, only answers to challenges. */
 #define LH_M_ONLY_CHALLENGED UINT64_MAX
 

@@ -110,7 +110,7 @@ struct lh_master {
         uint64_t resume_ticket;
     } garbage;
     struct lh_idmap chunks; /* also removed ones, until that is durable */
-    struct lh_m_open open;
+    struct lh_idmap open;   /* of them the unsealed ones */
     struct lh_m_leased leased;
     struct lh_idmap tombstones;
     struct lh_m_link *links;     /* hash */

@@ -147,6 +147,22 @@ static void a_higher_version_at_any_server_is_another_history(void **state)
     }
 }
 
+static void a_version_that_was_seen_is_remembered_while_nothing_goes_on(void **state)
+{
+    (void)state;
+    uint64_t chunk = older_copy();
+    const Leasehold__ReplicaReport seal = seal_of(chunk, 1), open = report_of(chunk, 1, false),
+                                   higher = report_of(chunk, 2, false);
+    come_with(a, &open, 1);
+    come_with(b, &open, 1);
+    come_with(c, &higher, 1);
+    heartbeats(200000);
+    come_with(c, NULL, 0); /* it has lost what it had */
+    come_with(a, &seal, 1);
+    come_with(b, &seal, 1);
+    nothing_is_taken_on();
+}
+
 static void a_member_without_a_log_has_no_other_one(void **state)
 {
     (void)state;
@@ -208,6 +224,7 @@ int main(void)
         STORY(one_that_is_not_sealed_may_have_more),
         STORY(two_seals_are_two_histories),
         STORY(a_higher_version_at_any_server_is_another_history),
+        STORY(a_version_that_was_seen_is_remembered_while_nothing_goes_on),
         STORY(a_member_without_a_log_has_no_other_one),
         STORY(a_seal_without_its_checksum_is_none),
         STORY(a_seal_behind_the_end_of_any_chunk_is_ignored),

@@ -154,6 +154,29 @@ static void a_lease_that_is_given_back_at_once_rests_too(void **state)
     assert_in_range(count, 3, 60);
 }
 
+/* Long enough for a sweep to have found that nothing goes on. */
+#define A_WHILE_MS 200000u
+
+static void who_gave_it_up_or_had_it_last_is_remembered_while_nothing_goes_on(void **state)
+{
+    struct server *first = NULL, *next = NULL, *last = NULL;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &first);
+    heartbeats(12000);
+    server_release(&w, first, chunk, 1);
+    heartbeats(A_WHILE_MS);
+    open_tail("/f", 1000);
+    assert_int_equal(obey(&next), chunk);
+    assert_ptr_not_equal(next, first);
+    heartbeats(A_WHILE_MS); /* it runs out */
+    assert_string_equal(state_of(chunk), "FREE");
+    open_tail("/f", 1000);
+    assert_int_equal(obey(&last), chunk);
+    assert_ptr_equal(last, next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +185,7 @@ int main(void)
         STORY(the_next_grant_goes_above_what_was_adopted),
         STORY(a_version_that_makes_no_sense_is_not_jumped_to),
         STORY(a_lease_that_is_given_back_at_once_rests_too),
+        STORY(who_gave_it_up_or_had_it_last_is_remembered_while_nothing_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

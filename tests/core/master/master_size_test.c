@@ -1,5 +1,5 @@
-/* What the master keeps in memory for chunks and files in which nothing goes on. How it is
- * counted: tests/freed.h. */
+/* What the master keeps in memory for chunks and files in which nothing goes on, and for leases.
+ * How it is counted: tests/freed.h. */
 #include "tests/core/master/master_story.h"
 
 #include "base/alloc.h"
@@ -7,6 +7,9 @@
 
 #define CHUNK_BYTES_GOAL 128
 #define FILE_BYTES_GOAL  256 /* with one chunk, without its path */
+
+#define OPEN_BYTES_GOAL 256 /* likewise, with a chunk that takes appends */
+#define HELD_BYTES_GOAL 1024
 
 #define PATH_BYTES 32u
 
@@ -135,10 +138,59 @@ static void sealed_chunks_cost_little(void **state)
     assert_true(chunks - files >= 10000 * 64); /* else something was not counted */
 }
 
+/* Of a core that made so many files, each with a chunk that has a primary; `rests`: that was, and
+ * nobody appends. */
+static int64_t bytes_of_open(size_t files, bool rests)
+{
+    fill_store(0, 0);
+    w.m = NULL;
+    world_crash(&w);
+    for (size_t i = 0; i < 3; i++) {
+        servers[i].link = 0;
+        register_with_all(&servers[i], 0);
+    }
+    for (size_t i = 0; i < files; i++) {
+        struct server *primary = NULL;
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "/some/folder/%018u", (unsigned)i);
+        uint64_t chunk = file_with_primary(path, &primary);
+        server_recovered(&w, primary, chunk, 1);
+        world_forget_lines(&w);
+        if (i % 500 == 0)
+            heartbeats(HEARTBEAT_MS);
+    }
+    heartbeats(rests ? 200000 : HEARTBEAT_MS);
+    lh_master_check(w.m);
+    assert_string_equal(state_of(files), rests ? "FREE" : "HELD");
+    uint64_t before = freed();
+    lh_master_destroy(w.m);
+    uint64_t bytes = freed() - before;
+    w.m = NULL;
+    return (int64_t)bytes;
+}
+
+static void open_chunks_cost_little_once_nobody_appends(void **state)
+{
+    const size_t count = 2000; /* and one, with which the rings of events come */
+
+    (void)state;
+    if (mallctl == NULL)
+        skip();
+    int64_t none = bytes_of_open(1, true), held = bytes_of_open(count + 1, false);
+    int64_t rests = bytes_of_open(count + 1, true);
+
+    print_message("a file with an open chunk: %.1f bytes and its path with a lease, %.1f without\n",
+        (double)(held - none) / (double)count - PATH_BYTES,
+        (double)(rests - none) / (double)count - PATH_BYTES);
+    assert_true(held - none <= (int64_t)count * (HELD_BYTES_GOAL + PATH_BYTES));
+    assert_true(rests - none <= (int64_t)count * (OPEN_BYTES_GOAL + PATH_BYTES));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORY(sealed_chunks_cost_little),
+        STORY(open_chunks_cost_little_once_nobody_appends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
