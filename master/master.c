@@ -282,7 +282,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_reign_step(m);
         lh_m_look_at_reports(m);
         if (!m->stopping)
-            lh_m_sweep_step(m);
+            lh_m_sweep_step(m, in->kind == LH_IN_TIMER);
         advance_files(m);
         lh_m_calls_step(m);
         lh_m_values_step(m);
