@@ -186,8 +186,12 @@ static void message(
             f.all_sessions = now;
         beat(n, now, fx);
     } else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT) {
-        if (m->heartbeat->error != 0)
-            fail(n, "its heartbeat", "the session is over");
+        if (m->heartbeat->error != 0) {
+            char waited[80];
+            (void)snprintf(waited, sizeof waited, "the session is over; it was sent %" PRIu64 " ms ago",
+                lh_duration_ms(lh_instant_until(s->beaten_at, now)));
+            fail(n, "its heartbeat", waited);
+        }
         uint64_t took = s->beaten_at.ns == 0 ? 0 : lh_instant_until(s->beaten_at, now).ns;
         f.longest_ns = took > f.longest_ns ? took : f.longest_ns;
         f.beats++;
