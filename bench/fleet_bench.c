@@ -124,13 +124,12 @@ static void send_piece(uint64_t n, struct lh_instant now, struct lh_effects *fx)
     r.stamp = now.ns;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &r;
-    if (s->more) {
+    if (s->more && !r.leases_shown)
         lh_fx_send_told(fx, n, &m.base, NULL);
-    } else {
+    else
         lh_fx_send(fx, n, &m.base, NULL);
-        if (++f.shown == o.servers)
-            f.all_shown = now;
-    }
+    if (!s->more && ++f.shown == o.servers)
+        f.all_shown = now;
 }
 
 static void begin(uint64_t n, struct lh_instant now, struct lh_effects *fx)
@@ -185,6 +184,8 @@ static void message(
         if (++f.sessions == o.servers)
             f.all_sessions = now;
         beat(n, now, fx);
+    } else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS && s->more) {
+        send_piece(n, now, fx);
     } else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT) {
         if (m->heartbeat->error != 0) {
             char waited[80];
