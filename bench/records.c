@@ -32,6 +32,7 @@ struct lh_change lh_bench_master(uint64_t files, uint64_t chunks)
     record.format = 2;
     record.cluster_id = (char *)(uintptr_t) "0123456789abcdef0123456789abcdef";
     record.master_term = 1;
+    record.longest_session_ns = UINT64_C(30000000000);
     record.next_file = files + 1;
     record.next_chunk = chunks + 1;
     return pair_of('M', NULL, 0, &record.base);

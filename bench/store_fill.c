@@ -1,9 +1,10 @@
 /* Fills a master's data directory with files of sealed chunks, through the store's own code, for
  * bench/start:
  *
- *   store_fill --data-dir DIR --chunks N --files N --servers N [--replicas DIR]
+ *   store_fill --data-dir DIR --chunks N --files N --servers N [--open N] [--replicas DIR]
  *
  * Chunks have three members each. Their numbers are as if all files had grown at the same time.
+ * `--open`: the last chunk of so many files is open, and its first member has the lease.
  * `--replicas`: also the data directory of the first server, with a header for each replica, as
  * large as it should be, and without a log. */
 #include "base/alloc.h"
@@ -82,12 +83,12 @@ static void put_replica(uint64_t chunk)
     close(fd);
 }
 
-static void put_chunk(uint64_t file, uint64_t index, uint64_t chunk, uint64_t servers)
+static void put_chunk(uint64_t file, uint64_t index, uint64_t chunk, uint64_t servers, bool sealed)
 {
     for (unsigned i = 0; i < LH_BENCH_MEMBERS; i++)
         if (fill.replicas != 0 && (chunk + i) % servers == 0)
             put_replica(chunk);
-    put(lh_bench_chunk(file, index, chunk, servers, true));
+    put(lh_bench_chunk(file, index, chunk, servers, sealed));
 }
 
 static void open_replicas(const char *path)
@@ -114,13 +115,15 @@ static uint64_t number(int argc, char **argv, const char *name)
 int main(int argc, char **argv)
 {
     uint64_t chunks = number(argc, argv, "--chunks"), files = number(argc, argv, "--files");
-    uint64_t servers = number(argc, argv, "--servers");
+    uint64_t servers = number(argc, argv, "--servers"), open = 0;
     const char *path = NULL;
     char why[512];
 
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--data-dir") == 0)
             path = argv[i + 1];
+        if (strcmp(argv[i], "--open") == 0)
+            open = strtoull(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--replicas") == 0)
             open_replicas(argv[i + 1]);
     }
@@ -134,7 +137,8 @@ int main(int argc, char **argv)
         put(lh_bench_file(file));
     for (uint64_t file = 1; file <= files; file++)
         for (uint64_t chunk = file; chunk <= chunks; chunk += files)
-            put_chunk(file, (chunk - file) / files, chunk, servers);
+            put_chunk(file, (chunk - file) / files, chunk, servers,
+                file > open || chunk + files <= chunks);
     commit();
     lh_metastore_close(fill.store);
     return 0;

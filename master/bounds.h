@@ -38,6 +38,7 @@
     /* Servers that are refused. */                                                                \
     X(refused_keep, 600000, "a refusal of a chunkserver is shown for so long")                     \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
+    X(turn_time, 10000, "a server that shows no piece for so long lets others show theirs")        \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
     X(trash_tick, 60000, "the time that a file has left is written down at most this often")       \
@@ -72,6 +73,7 @@
     X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
     X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \
     X(reach_calls, 64, "servers that are called at their addresses at a time (SES-8)")             \
+    X(turn_servers, 16, "servers that show their replicas at a time (SES-1a)")                     \
     X(refused_max, 64, "chunkservers of which refusals are kept to be shown")                      \
     X(place_likely_bytes, 65536, "a new chunk takes so much until its servers say what it did")    \
     X(drain_recalls, 4, "leases that a draining server is asked for at a time")                    \

@@ -45,8 +45,7 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     INT(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     INT(GRPC_ARG_ENABLE_CHANNELZ, 0);
 
-    /* A dead peer is noticed while nothing is being sent, too. */
-    INT(GRPC_ARG_KEEPALIVE_TIME_MS, lh_rpc_milliseconds(rpc->config.keepalive));
+    /* A dead peer is noticed while nothing is being sent, too; when, say client and server. */
     INT(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, lh_rpc_milliseconds(rpc->config.keepalive_timeout));
     INT(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     INT(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -81,6 +80,8 @@ static struct channel *connect_to(struct lh_rpc *rpc, const char *server, enum l
         foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
+    if (!foreign)
+        INT(GRPC_ARG_KEEPALIVE_TIME_MS, lh_rpc_milliseconds(rpc->config.keepalive));
     INT(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     INT(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     INT(GRPC_ARG_ENABLE_RETRIES, 0); /* retries are the cores' business (APP-5) */

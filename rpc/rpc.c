@@ -194,6 +194,11 @@ static void server_down(struct tag *tag, bool success)
     pthread_mutex_unlock(&rpc->lock);
 }
 
+/* Whoever calls finds out by itself that a server is gone, and a server waits for nobody: it only
+ * gives back what a peer that is gone had. A ping costs about what a heartbeat does, and each of
+ * thousands of peers is silent for longer than a client waits. */
+#define PEER_KEEPALIVE_MS 20000
+
 static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
 {
     grpc_arg args[RPC_ARGS_MAX];
@@ -204,6 +209,7 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     size_t largest = rpc->config.served_message_max;
     size_t n = lh_rpc_common_args(rpc, largest != 0 ? largest : LH_MESSAGE_BYTES_MAX, args);
     args[n++] = lh_rpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    args[n++] = lh_rpc_int_arg(GRPC_ARG_KEEPALIVE_TIME_MS, PEER_KEEPALIVE_MS);
     args[n++] = lh_rpc_int_arg("grpc.http2.min_ping_interval_without_data_ms", 100);
     args[n++] = lh_rpc_int_arg(
         GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, lh_rpc_milliseconds(rpc->config.handshake_timeout));

@@ -14,7 +14,9 @@ struct lh_cs_session {
     struct {              /* registration.c: the one under way, or the last one (SES-1a) */
         uint64_t number;  /* 0: there was none */
         uint64_t pieces;  /* sent */
-        bool more;        /* and others are to follow */
+        bool more;        /* and others are to follow ... */
+        bool asked_for;   /* ... each when the master asks for it; else when the last is written */
+        bool pressed;     /* this master does not ask */
         uint64_t next;    /* replicas from this number on were not shown yet */
         uint64_t *leases; /* chunks of the leases that there were when it began */
         size_t lease_count, lease_next;
@@ -61,7 +63,14 @@ bool lh_cs_disk_is_read_only(const struct lh_cs_session *s);
 /* A new registration: sends its first piece. `challenge`: what came with the refusal of the one
  * before on this link (SES-1b); 0, on a new link. */
 void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge);
-/* The piece before is written: sends the next one, if there is one. */
+/* The piece before is written: sends the next one, if there is one that is not waited for. */
 void lh_cs_registration_go_on(struct lh_cs_session *s);
+/* The session begins. `asks`: this master asks for what is left, one piece after the other. */
+void lh_cs_registration_answered(struct lh_cs_session *s, bool asks);
+/* The master has asked for the next piece. */
+void lh_cs_registration_asked(struct lh_cs_session *s);
+/* No answer came in time. A master of an earlier release answers when all has come: it gets what is
+ * left. False: it has everything, or was sent it. */
+bool lh_cs_registration_presses(struct lh_cs_session *s);
 /* Was this stamp a piece's? */
 bool lh_cs_registration_answers(const struct lh_cs_session *s, uint64_t stamp);

@@ -1,6 +1,7 @@
 /* Registering in pieces (SES-1a): a piece goes out when the one before is written, so no step is
  * long, and nothing is kept of what all pieces say but which leases there are. These come first,
- * and the session begins with the last. Replicas follow in the order of their numbers.
+ * and the session begins with the last. Replicas follow in the order of their numbers, each piece
+ * when the master asks for it.
  *
  * Before the session no lease begins here. What is lost or created before it behind the number that
  * was reached is reported when it begins, later at once (log/reports.c). */
@@ -119,7 +120,8 @@ static void send_piece(struct lh_cs_session *s)
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &piece;
     s->registration.more = piece.more;
-    if (piece.more)
+    s->registration.asked_for = piece.leases_shown && !s->registration.pressed;
+    if (piece.more && !s->registration.asked_for)
         lh_fx_send_told(cs->fx, cs->master.link, &m.base, NULL);
     else
         lh_cs_send(cs, &m);
@@ -136,6 +138,7 @@ void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge)
     s->registration.challenge = challenge;
     s->cs->counts.registrations++;
     s->registration.pieces = 0;
+    s->registration.pressed = false;
     s->registration.first = s->cs->now.ns;
     bool broke_off = s->registration.more;
     if (!(broke_off && LH_PLANTED("registration-resumed-elsewhere"))) {
@@ -148,8 +151,42 @@ void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge)
 
 void lh_cs_registration_go_on(struct lh_cs_session *s)
 {
-    if (s->registration.more)
+    if (s->registration.more && !s->registration.asked_for)
         send_piece(s);
+}
+
+static void press(struct lh_cs_session *s)
+{
+    bool waits = s->registration.more && s->registration.asked_for;
+
+    s->registration.pressed = true;
+    if (waits)
+        send_piece(s);
+}
+
+void lh_cs_registration_answered(struct lh_cs_session *s, bool asks)
+{
+    if (!asks) {
+        press(s);
+        return;
+    }
+    s->registration.asked_for = true;
+    s->registration.pressed = false;
+}
+
+void lh_cs_registration_asked(struct lh_cs_session *s)
+{
+    if (s->registration.more && s->registration.asked_for)
+        send_piece(s);
+}
+
+bool lh_cs_registration_presses(struct lh_cs_session *s)
+{
+    if (!s->registration.more || !s->registration.asked_for)
+        return false;
+    LH_MARK("registration-pressed");
+    press(s);
+    return true;
 }
 
 bool lh_cs_registration_answers(const struct lh_cs_session *s, uint64_t stamp)

@@ -262,6 +262,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     lh_cs_losses_resend(s->primaries);
     lh_cs_report_unreported(s->logs);
     lh_cs_copying_session_begins(s->serving);
+    lh_cs_registration_answered(s, m->asks);
     session_set_timer(s);
 }
 
@@ -359,6 +360,10 @@ static void out_of_time(void *core, struct lh_timer *timer)
         }
         heartbeat(s);
     } else if (cs->master.state == LH_CS_SESSION_REGISTERING) {
+        if (lh_cs_registration_presses(s)) {
+            session_set_timer(s);
+            return;
+        }
         LH_MARK("registration-unanswered");
         hang_up(s, LH_ERR_DEADLINE_EXCEEDED);
         return;
@@ -418,6 +423,12 @@ static void on_inquiry(struct lh_cs_session *s, const Leasehold__Inquiry *m)
     session_set_timer(s);
 }
 
+static void on_show_replicas(struct lh_cs_session *s, const Leasehold__ShowReplicas *m)
+{
+    if (lh_cs_session_live(s->cs) && m->session == lh_cs_session_id(s->cs))
+        lh_cs_registration_asked(s);
+}
+
 static void message(struct lh_cs_link *l, const void *reply, struct lh_buf *payload)
 {
     const Leasehold__SessionReply *m = reply;
@@ -430,6 +441,8 @@ static void message(struct lh_cs_link *l, const void *reply, struct lh_buf *payl
         on_heartbeat_reply(s, m->heartbeat);
     else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_INQUIRY)
         on_inquiry(s, m->inquiry);
+    else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS)
+        on_show_replicas(s, m->show_replicas);
     else
         lh_cs_commands_message(s, m);
 }

@@ -20,14 +20,113 @@ bool lh_m_heard_out(const struct lh_m_server *s)
 void lh_m_reports_follow(struct lh_master *m, struct lh_m_server *s)
 {
     s->report.heard = lh_m_heard_out(s);
+    m->showing.look = m->showing.look || s->report.more;
     lh_m_server_changed(m, s);
 }
+
+/* ---- Pieces that are asked for (SES-1a). */
+
+/* What a server sends unasked would be in front of its heartbeats, and with a thousand of them for
+ * longer than a session's term. */
+static void ask(struct lh_master *m, struct lh_m_server *s)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__ShowReplicas show = LEASEHOLD__SHOW_REPLICAS__INIT;
+
+    show.session = lh_m_wire_session(m, s->session.lessee.session);
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS;
+    reply.show_replicas = &show;
+    s->report.turn_since = m->now;
+    (void)lh_m_send(m, s, &reply); /* a stream that broke is one that registers again */
+}
+
+static void end_turn(struct lh_master *m, struct lh_m_server *s)
+{
+    m->showing.turns -= s->report.turn;
+    m->showing.look = m->showing.look || s->report.turn;
+    s->report.turn = false;
+}
+
+static struct lh_instant end_of_turn(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_instant_add(s->report.turn_since, m->config.turn_time);
+}
+
+static void showing_timer(void *core, struct lh_timer *timer)
+{
+    struct lh_master *m = core;
+
+    (void)timer;
+    m->showing.look = true;
+}
+
+/* Who waited longest for a turn, or has had none. */
+static struct lh_m_server *next_to_show(const struct lh_master *m)
+{
+    struct lh_m_server *s, *next = NULL;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        if (s->report.more && !s->report.turn && s->session.announced && !pending(s) &&
+            (next == NULL || lh_instant_before(s->report.turn_since, next->report.turn_since)))
+            next = s;
+    return next;
+}
+
+/* Another one waits. Who has shown nothing for so long lets it go first; false: nobody. */
+static bool take_turn_away(struct lh_master *m)
+{
+    struct lh_instant soonest = LH_INSTANT_NEVER;
+    struct lh_m_server *s;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
+        if (!s->report.turn)
+            continue;
+        soonest = lh_instant_min(soonest, end_of_turn(m, s));
+        if (lh_instant_reached(m->now, end_of_turn(m, s)) && !pending(s)) {
+            LH_MARK("turn-taken-away");
+            end_turn(m, s);
+            return true;
+        }
+    }
+    m->showing.timer.fire = showing_timer;
+    lh_timer_set(&m->timers, &m->showing.timer, lh_instant_max(soonest, m->now));
+    return false;
+}
+
+static void give_turns(struct lh_master *m)
+{
+    struct lh_m_server *s;
+
+    while ((s = next_to_show(m)) != NULL &&
+           (m->showing.turns < m->config.turn_servers || take_turn_away(m))) {
+        s->report.turn = true;
+        m->showing.turns++;
+        ask(m, s);
+    }
+    m->showing.look = false;
+}
+
+/* All that has come was looked at. */
+static void go_on(struct lh_master *m, struct lh_m_server *s)
+{
+    if (!s->report.more) {
+        end_turn(m, s);
+        lh_m_reports_follow(m, s);
+    } else if (s->report.turn) {
+        ask(m, s);
+    } else {
+        m->showing.look = true;
+    }
+}
+
+/* ---- What they say. */
 
 void lh_m_reports_end(struct lh_master *m, struct lh_m_server *s)
 {
     if (s->report.heard || s->report.since.ns == 0)
         s->report.since = m->now;
     s->report.heard = false;
+    end_turn(m, s);
 }
 
 void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *items,
@@ -43,8 +142,8 @@ void lh_m_reports_add(struct lh_master *m, struct lh_m_server *s, const struct l
         s->report.items[s->report.count++] = items[i];
     }
     s->report.more = more && !LH_PLANTED("heard-out-with-its-leases");
-    if (count == 0 && lh_m_heard_out(s))
-        lh_m_reports_follow(m, s);
+    if (count == 0 && s->session.announced && !pending(s))
+        go_on(m, s);
 }
 
 static void empty(struct lh_m_server *s)
@@ -140,23 +239,19 @@ static void looked_at(struct lh_master *m, struct lh_m_server *s)
     if (s->report.more && LH_PLANTED("pieces-outlive-their-stream"))
         return;
     empty(s);
-    if (s->report.more)
-        return;
-    if (s->report.unknown > 0)
+    if (s->report.unknown > 0 && !s->report.more)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s has %zu replicas that this master knows nothing of; they are left "
             "alone",
             s->id, s->report.unknown);
-    lh_m_reports_follow(m, s);
+    go_on(m, s);
 }
 
-void lh_m_look_at_reports(struct lh_master *m)
+static void look_at_pending(struct lh_master *m)
 {
     struct lh_m_server *s;
     size_t left = m->config.step_work;
 
-    if (m->reporting == 0)
-        return;
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (!pending(s) || !s->session.announced)
             continue;
@@ -167,6 +262,14 @@ void lh_m_look_at_reports(struct lh_master *m)
         if (!pending(s))
             looked_at(m, s);
     }
+}
+
+void lh_m_look_at_reports(struct lh_master *m)
+{
+    if (m->reporting > 0)
+        look_at_pending(m);
+    if (m->showing.look)
+        give_turns(m);
 }
 
 bool lh_m_reports_wait(const struct lh_master *m)

@@ -2,8 +2,9 @@
  *
  * A change that concerns one chunk puts it into `enqueued`. One that concerns many (a server came,
  * went, or was away for too long) begins a *sweep*, a walk over all chunks by id; if nothing
- * happens there is one a minute. A step looks at `step_work` chunks at most, `patrol_share` of them
- * for the sweep; the rest follows in steps of its own. */
+ * happens there is one a minute. A step looks at `step_work` chunks at most, `sweep_share` of them
+ * for the sweep; the rest follows in steps of its own. A step that has an input sweeps no more than
+ * that share: a thousand servers that register each begin a sweep, and none waits for it. */
 #include "master/keep/keep.h"
 
 #include "master/inventory/inventory.h"
@@ -60,13 +61,13 @@ static void go_on_sweeping(struct lh_master *m, size_t left)
         lh_m_repair_round(m);
 }
 
-void lh_m_sweep_step(struct lh_master *m)
+void lh_m_sweep_step(struct lh_master *m, bool idle)
 {
     size_t share = m->config.sweep_share, work = m->config.step_work;
     size_t left = look_at_enqueued(m, work > share ? work - share : 1);
 
     if (m->repair.sweeping)
-        go_on_sweeping(m, left + share);
+        go_on_sweeping(m, idle ? left + share : share);
     lh_m_repair_step(m);
 }
 

@@ -191,6 +191,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     registered.cluster_id = m->cluster_id;
     registered.reign_name = lh_m_reign_name(m, m->term);
     registered.reign_name_seen = request->reign_name_seen;
+    registered.asks = true;
     registered.n_continued = count;
     registered.continued = pointers;
     registered.masters = m->masters;

@@ -77,6 +77,7 @@ struct lh_master {
     struct lh_instant said_at; /* a reading before what this step says leaves: `now`, or later if
                                   its input has waited. Who is asked has time from then on */
     uint64_t wall_ms;
+    bool timer_only; /* it had no input but the timer, so that the next such step is an idle one */
 
     uint64_t challenges; /* given so far (SES-1b) */
     struct lh_m_calls calls;
@@ -164,6 +165,11 @@ struct lh_master {
     struct lh_instant consent_from;    /* no primary is asked for consent before this */
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
+    struct {                           /* pieces of registrations (SES-1a) */
+        uint32_t turns;                /* servers that are asked for them, of `turn_servers` */
+        bool look;                     /* one may be given */
+        struct lh_timer timer;
+    } showing;
     struct {
         TAILQ_HEAD(, lh_m_server) waiting, called;
         uint32_t called_count;

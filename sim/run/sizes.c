@@ -235,9 +235,22 @@ static void draw_capabilities(struct lh_sim_settings *s, uint64_t seed)
     *lh_sim_bound_of(s, "chunkserver", "capability_keys") = lh_prng_between(&random, 3, 8);
 }
 
-static bool is_of_capabilities(const struct lh_sim_bound *b)
+/* Likewise: whose replicas the master asks for (SES-1a). */
+static void draw_turns(struct lh_sim_settings *s, uint64_t seed)
 {
-    return strncmp(b->name, "capability_", strlen("capability_")) == 0;
+    struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x7475726e73))};
+    uint64_t least = shortest_wait(s);
+
+    if (lh_prng_chance(&random, 25))
+        return;
+    *lh_sim_bound_of(s, "master", "turn_servers") = lh_prng_between(&random, 1, 3);
+    *lh_sim_bound_of(s, "master", "turn_time") = spread(&random, least, 10 * least);
+}
+
+static bool is_drawn_apart(const struct lh_sim_bound *b)
+{
+    return strncmp(b->name, "capability_", strlen("capability_")) == 0 ||
+           strncmp(b->name, "turn_", strlen("turn_")) == 0;
 }
 
 static void draw_sizes(struct lh_sim_plan *plan, uint64_t seed)
@@ -263,7 +276,7 @@ static void draw_sizes(struct lh_sim_plan *plan, uint64_t seed)
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
-        if (strcmp(b->core, "reign") == 0 || is_of_capabilities(b) ||
+        if (strcmp(b->core, "reign") == 0 || is_drawn_apart(b) ||
             (b->leases && plan->mix.lease.ns == 0) || b->shipped == 0) /* off, or on by the plan */
             continue;
         struct lh_prng *draw = b->leases ? &of_leases : b->later ? &later : &random;
@@ -286,4 +299,5 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
     draw_sizes(plan, seed);
     draw_capabilities(&plan->settings, seed);
+    draw_turns(&plan->settings, seed);
 }

@@ -101,14 +101,24 @@ static void assert_all_shown(void)
         assert_int_equal(w.shown[i], i + 1);
 }
 
+/* A master of an earlier release answers when it has all. */
+static void given_an_earlier_master(void)
+{
+    pass(2000);
+    assert_int_equal(w.pieces, 2);
+}
+
 static void a_piece_goes_out_when_the_one_before_is_written(void **state)
 {
     (void)state;
-    assert_true(w.pieces == 1 && w.count == 2 && w.more && w.told);
-    pass(1);
-    assert_int_equal(w.pieces, 1);
+    assert_true(w.pieces == 1 && w.count == 2 && w.more && !w.told);
     feed(LH_IN_SENT);
-    assert_true(w.pieces == 2 && w.count == 4 && w.more && w.told);
+    pass(1);
+    assert_int_equal(w.pieces, 1); /* its leases are shown: the master may ask for the rest */
+    given_an_earlier_master();
+    assert_true(w.count == 4 && w.more && w.told);
+    pass(1);
+    assert_int_equal(w.pieces, 2);
     feed(LH_IN_SENT);
     assert_int_equal(w.pieces, 3);
     assert_all_shown();
@@ -118,13 +128,13 @@ static void a_piece_goes_out_when_the_one_before_is_written(void **state)
 static void on_another_stream_it_begins_with_the_first_piece(void **state)
 {
     (void)state;
-    feed(LH_IN_SENT);
+    given_an_earlier_master();
     uint64_t broken = w.link;
     feed(LH_IN_LINK_CLOSED);
     pass(1000);
     assert_true(w.link != broken);
     assert_true(w.pieces == 1 && w.count == 2 && w.shown[0] == 1);
-    feed(LH_IN_SENT);
+    given_an_earlier_master();
     feed(LH_IN_SENT);
     assert_all_shown();
 }
@@ -135,8 +145,7 @@ static void a_slow_link_is_no_unanswered_registration(void **state)
     uint64_t link = w.link;
 
     (void)state;
-    pass(1900);
-    feed(LH_IN_SENT);
+    given_an_earlier_master();
     pass(1900);
     feed(LH_IN_SENT);
     pass(1900);
@@ -148,7 +157,13 @@ static void a_slow_link_is_no_unanswered_registration(void **state)
     assert_true(w.link != link);
 }
 
-static void answer(uint64_t stamp, int error)
+static void take(Leasehold__SessionReply *m)
+{
+    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = w.link, .message = &m->base};
+    run_sealed(w.cs, w.now, &in, other);
+}
+
+static void answer_of(uint64_t stamp, int error, bool asks)
 {
     Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Registered r = LEASEHOLD__REGISTERED__INIT;
@@ -161,15 +176,31 @@ static void answer(uint64_t stamp, int error)
     r.cluster_id = (char *)(uintptr_t) "cluster";
     r.error = (Leasehold__ErrorCode)-error;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
+    r.asks = asks;
     m.registered = &r;
-    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = w.link, .message = &m.base};
-    run_sealed(w.cs, w.now, &in, other);
+    take(&m);
+}
+
+static void answer(uint64_t stamp, int error)
+{
+    answer_of(stamp, error, true);
+}
+
+static void ask(void)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__ShowReplicas show = LEASEHOLD__SHOW_REPLICAS__INIT;
+
+    show.session = 1;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS;
+    m.show_replicas = &show;
+    take(&m);
 }
 
 static void its_session_counts_from_the_piece_that_is_answered(void **state)
 {
     (void)state;
-    feed(LH_IN_SENT);
+    given_an_earlier_master();
     w.now = lh_instant_add(w.now, lh_milliseconds(1500));
     feed(LH_IN_SENT);
     assert_true(w.stamp == w.now.ns);
@@ -179,20 +210,49 @@ static void its_session_counts_from_the_piece_that_is_answered(void **state)
     assert_false(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(9000))));
 }
 
-/* SES-1a: it has no lease, so its session begins with the first piece, and the others follow. */
-static void replicas_follow_in_the_session(void **state)
+/* SES-1a: it has no lease, so its session begins with the first piece. The others follow one by one,
+ * so that heartbeats wait for one at most. */
+static void replicas_follow_in_the_session_when_the_master_asks(void **state)
 {
     (void)state;
     assert_true(w.leases_shown && w.more);
     answer(w.stamp, LH_OK);
     assert_true(lh_chunkserver_in_session(w.cs, w.now));
+    feed(LH_IN_SENT);
+    pass(1000);
     assert_int_equal(w.pieces, 1);
+    ask();
+    assert_int_equal(w.pieces, 2);
     feed(LH_IN_SENT);
-    feed(LH_IN_SENT);
+    assert_int_equal(w.pieces, 2);
+    ask();
     assert_all_shown();
-    feed(LH_IN_SENT);
+    ask();
     assert_int_equal(w.pieces, 3);
     assert_true(lh_chunkserver_in_session(w.cs, w.now));
+}
+
+/* It was slow, and got what an earlier one would have waited for. */
+static void a_master_that_asks_is_pressed_no_more(void **state)
+{
+    uint64_t stamp = w.stamp;
+
+    (void)state;
+    given_an_earlier_master();
+    answer(stamp, LH_OK);
+    feed(LH_IN_SENT);
+    assert_int_equal(w.pieces, 2);
+    ask();
+    assert_all_shown();
+}
+
+static void a_master_that_does_not_ask_gets_all(void **state)
+{
+    (void)state;
+    answer_of(w.stamp, LH_OK, false);
+    assert_int_equal(w.pieces, 2);
+    feed(LH_IN_SENT);
+    assert_all_shown();
 }
 
 /* The master need not wait for the rest of what it will not have. */
@@ -201,8 +261,7 @@ static void a_refusal_ends_it_before_the_last_piece(void **state)
     uint64_t link = w.link, stamp = w.stamp;
 
     (void)state;
-    w.now = lh_instant_add(w.now, lh_milliseconds(10));
-    feed(LH_IN_SENT);
+    given_an_earlier_master();
     answer(stamp, LH_ERR_NO_MEMORY); /* to the first */
     pass(1000);
     assert_true(w.link != link);
@@ -218,7 +277,9 @@ int main(void)
         STORY(on_another_stream_it_begins_with_the_first_piece),
         STORY(a_slow_link_is_no_unanswered_registration),
         STORY(its_session_counts_from_the_piece_that_is_answered),
-        STORY(replicas_follow_in_the_session),
+        STORY(replicas_follow_in_the_session_when_the_master_asks),
+        STORY(a_master_that_asks_is_pressed_no_more),
+        STORY(a_master_that_does_not_ask_gets_all),
         STORY(a_refusal_ends_it_before_the_last_piece),
     };
 

@@ -252,6 +252,75 @@ static void pieces_behind_a_refusal_are_passed_over(void **state)
     assert_true(server_heartbeat(&w, &next));
 }
 
+/* ---- Turns: replicas come when the master asks. */
+
+static bool is_asked(struct server *s)
+{
+    return world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS) != NULL;
+}
+
+/* Only one server shows at a time, and it is `a`; `b` waits. */
+static void given_a_turn_of_a(void)
+{
+    w.config.turn_servers = 1;
+    crash();
+    a->link = b->link = c->link = 0;
+    a->session = b->session = c->session = 0;
+    a->registration++;
+    b->registration++;
+    last_lease(a, 0, true, 0, 0);
+    last_lease(b, 0, true, 0, 0);
+    assert_true(a->session != 0 && b->session != 0);
+    assert_true(is_asked(a));
+    assert_false(is_asked(b));
+}
+
+static void servers_show_their_replicas_in_turns(void **state)
+{
+    (void)state;
+    given_a_turn_of_a();
+    piece(a, 1, true, 0, 0);
+    assert_true(is_asked(a)); /* until it is done */
+    assert_false(is_asked(b));
+    piece(a, 2, false, 0, 0);
+    assert_false(is_asked(a));
+    assert_true(is_asked(b));
+}
+
+/* Else a server that breaks off sixteen times is the last to be asked anything. */
+static void a_turn_ends_with_its_session(void **state)
+{
+    (void)state;
+    given_a_turn_of_a();
+    come_back(a);
+    last_lease(a, 0, true, 0, 0);
+    assert_true(is_asked(b)); /* it waited before */
+    assert_false(is_asked(a));
+    piece(b, 1, false, 0, 0);
+    assert_true(is_asked(a));
+}
+
+/* Members at a server that never gets a turn are gone after the grace period (KEEP-1). */
+static void who_shows_nothing_when_asked_lets_others_go_first(void **state)
+{
+    (void)state;
+    given_a_turn_of_a();
+    for (int i = 0; i < 10; i++) {
+        assert_false(is_asked(b));
+        world_advance(&w, 1000);
+        assert_true(server_heartbeat(&w, a) && server_heartbeat(&w, b));
+    }
+    assert_true(is_asked(b));
+    piece(b, 1, true, 0, 0);
+    assert_true(is_asked(b));
+    piece(a, 1, true, 0, 0); /* it was slow: what it shows counts, and it waits for its turn */
+    assert_false(is_asked(a));
+    piece(b, 2, false, 0, 0);
+    assert_true(is_asked(a));
+    piece(a, 2, false, 0, 0);
+    assert_false(is_asked(a));
+}
+
 /* KEEP-4: behind an older copy of the store, also of what it has not shown yet. */
 static void no_chunk_gets_a_number_that_a_server_in_session_has(void **state)
 {
@@ -294,6 +363,9 @@ int main(void)
         STORY(a_session_begins_with_its_leases_and_replicas_follow),
         STORY(replicas_that_follow_a_session_that_is_over_count_for_nothing),
         STORY(pieces_behind_a_refusal_are_passed_over),
+        STORY(servers_show_their_replicas_in_turns),
+        STORY(a_turn_ends_with_its_session),
+        STORY(who_shows_nothing_when_asked_lets_others_go_first),
         STORY(no_chunk_gets_a_number_that_a_server_in_session_has),
         STORY(too_many_replicas_are_refused),
     };
