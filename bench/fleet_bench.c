@@ -6,11 +6,12 @@
  *
  * Each has a connection of its own (an address of the loopback), shows its leases, those of the
  * open chunks that it is the first member of, and then its replicas. --whole: in the order of
- * earlier releases, a session beginning only when all were shown. Two lines of JSON are printed. The
- * first when all have registered: when the last session began and the last replica was sent, from
- * the start, in ms; how many leases were continued; and how long heartbeats were unanswered, at
- * most. The second `time` later: how many heartbeats were answered since, and again how long they
- * were unanswered. */
+ * earlier releases, a session beginning only when all were shown.
+ *
+ * Two lines of JSON are printed. The first when all have registered: when the last session began
+ * and the last replica was sent, from the start, in ms; how many leases were continued; and how
+ * long heartbeats were unanswered, at most. The second `time` later: how many heartbeats were
+ * answered since, and again how long they were unanswered. */
 #include "base/alloc.h"
 #include "base/step.h"
 #include "bench/records.h"
@@ -189,7 +190,7 @@ static void message(
     } else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT) {
         if (m->heartbeat->error != 0) {
             char waited[80];
-            (void)snprintf(waited, sizeof waited, "the session is over; it was sent %" PRIu64 " ms ago",
+            (void)snprintf(waited, sizeof waited, "the session is over; sent %" PRIu64 " ms ago",
                 lh_duration_ms(lh_instant_until(s->beaten_at, now)));
             fail(n, "its heartbeat", waited);
         }
@@ -240,8 +241,7 @@ static void timer(struct lh_instant now, struct lh_effects *fx)
             beat(n, now, fx);
     if (f.all_shown.ns != 0 && f.all_sessions.ns != 0 && f.registered.ns == 0)
         registered(now);
-    else if (f.registered.ns != 0 &&
-             lh_instant_reached(now, lh_instant_add(f.registered, o.time)))
+    else if (f.registered.ns != 0 && lh_instant_reached(now, lh_instant_add(f.registered, o.time)))
         sem_post(&f.done);
 }
 

@@ -451,7 +451,7 @@ static void empty_outbox(struct lh_loop *loop)
         pthread_mutex_unlock(&loop->lock);
         for (size_t i = 0; i < full.count; i++)
             deliver(loop, &full.items[i]);
-        pthread_mutex_lock(&loop->lock);
+        lh_dispatch_lock(loop);
         loop->sending = full;
     }
     atomic_store(&loop->outbox_waits, false);
@@ -468,7 +468,7 @@ void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
         submit_disk(loop, d);
         if (d->inputs.count == 0 && !atomic_load(&loop->outbox_waits))
             break;
-        pthread_mutex_lock(&loop->lock);
+        lh_dispatch_lock(loop);
         if (d->inputs.count > 0)
             continue;
         empty_outbox(loop);
@@ -480,6 +480,6 @@ void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
 
 void lh_dispatch_run(struct lh_loop *loop, struct lh_dispatch *d)
 {
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     lh_dispatch_run_locked(loop, d);
 }

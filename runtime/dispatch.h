@@ -68,6 +68,7 @@ struct lh_loop {
     _Atomic(struct lh_dispatch *) spare[DISPATCHES_KEPT];
 
     pthread_mutex_t lock;
+    _Atomic uint32_t inputs_wait; /* threads that wait for it, but the timer's */
     struct lh_loop_link *links;
     uint64_t served_count;
     struct lh_instant armed; /* when the timer thread will next wake */
@@ -86,6 +87,24 @@ struct lh_loop {
     pthread_cond_t stopped_changed;
     _Atomic bool ending;
 };
+
+/* Takes the lock, before the core's own work does: for whoever has inputs, and all others but the
+ * timer's thread. */
+static inline void lh_dispatch_lock(struct lh_loop *loop)
+{
+    atomic_fetch_add(&loop->inputs_wait, 1);
+    pthread_mutex_lock(&loop->lock);
+    atomic_fetch_sub(&loop->inputs_wait, 1);
+}
+
+/* For the timer's thread, before it takes the lock. A core with much to do asks for the next timer
+ * at once, and a mutex may be taken again by the thread that has just released it: inputs would
+ * wait until the core has done all. They go first, for a millisecond at most. */
+static inline void lh_dispatch_give_way(struct lh_loop *loop)
+{
+    for (int i = 0; i < 10 && atomic_load(&loop->inputs_wait) > 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
 
 static inline bool lh_loop_link_served(const struct lh_loop_link *link)
 {

@@ -45,7 +45,7 @@ static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method,
     in->identity = identity;
     lh_log(LH_DEBUG, loop->config.name, "%s called by %s%s%s", lh_method_info(method)->path, peer,
         identity[0] != '\0' ? ", " : "", identity);
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     if (loop->stopped) {
         pthread_mutex_unlock(&loop->lock);
         lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
@@ -69,7 +69,7 @@ static void end_refused(
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     char text[160];
 
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     bool known = link->known;
     if (known) {
         bool request = lh_loop_link_served(link);
@@ -136,7 +136,7 @@ static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind 
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     struct lh_dispatch *d = lh_dispatch_begin(loop);
 
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     if (link->known) {
         struct lh_input *in = lh_dispatch_input(d, kind);
         in->link = link->id;
@@ -175,7 +175,7 @@ static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char 
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     struct lh_dispatch *d = lh_dispatch_begin(loop);
 
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     if (link->known) {
         struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
         in->link = link->id;
@@ -215,6 +215,7 @@ static void *timer_main(void *arg)
             LH_ASSERT(errno == EINTR || errno == ECANCELED);
             continue;
         }
+        lh_dispatch_give_way(loop);
         struct lh_dispatch *d = lh_dispatch_begin(loop);
         lh_dispatch_input(d, LH_IN_TIMER);
         pthread_mutex_lock(&loop->lock);
@@ -229,7 +230,7 @@ bool lh_loop_call(struct lh_loop *loop, void *call)
     struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     lh_dispatch_input(d, LH_IN_CALL)->call = call;
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     bool take = !loop->stopped;
     if (!take)
         d->inputs.count = 0;
@@ -249,7 +250,7 @@ void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error)
 
 void lh_loop_lock(struct lh_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
 }
 
 void lh_loop_unlock(struct lh_loop *loop)
@@ -274,7 +275,7 @@ void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
 
 void lh_loop_stop(struct lh_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     bool first = !loop->stop_asked;
     loop->stop_asked = true;
     if (!first) {
@@ -297,7 +298,7 @@ int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout)
     struct timespec until = {
         (time_t)(deadline.ns / 1000000000u), (long)(deadline.ns % 1000000000u)};
 
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     while (!loop->stopped_told && waited == 0)
         waited = pthread_cond_timedwait(&loop->stopped_changed, &loop->lock, &until);
     int error = loop->stopped_told ? loop->stop_error : LH_ERR_DEADLINE_EXCEEDED;
@@ -318,7 +319,7 @@ void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const cha
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     struct lh_loop_link *link, *next;
 
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     HASH_ITER(hh, loop->links, link, next) {
         if (!is_served_stream(link) || !over(arg, lh_rpc_link_identity(link->rpc)))
             continue;
@@ -459,7 +460,7 @@ static void stop_timer(struct lh_loop *loop)
 /* Cuts one link that the core has not closed. False: there is none. */
 static bool cut_link(struct lh_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     struct lh_loop_link *link = loop->links;
     struct lh_rpc_link *rpc = link == NULL ? NULL : link->rpc;
     if (rpc != NULL) {
@@ -479,7 +480,7 @@ void lh_loop_destroy(struct lh_loop *loop)
 {
     if (loop == NULL)
         return;
-    pthread_mutex_lock(&loop->lock);
+    lh_dispatch_lock(loop);
     loop->stopped = true;
     pthread_mutex_unlock(&loop->lock);
     if (loop->started)

@@ -84,8 +84,8 @@ struct lh_m_server {
         struct lh_m_report
             *items; /* of the registration: what has come, looked at from `next` on */
         size_t count, capacity, next, unknown;
-        bool more;               /* pieces of it are still to come (SES-1a), ... */
-        bool turn;               /* ... for which it is asked, since ... */
+        bool more;                    /* pieces of it are still to come (SES-1a), ... */
+        bool turn;                    /* ... for which it is asked, since ... */
         struct lh_instant turn_since; /* ... the last one came */
         bool heard;              /* all has come and was looked at, when the session ran last */
         struct lh_instant since; /* else: since then it has not been so */

@@ -210,8 +210,8 @@ static void its_session_counts_from_the_piece_that_is_answered(void **state)
     assert_false(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(9000))));
 }
 
-/* SES-1a: it has no lease, so its session begins with the first piece. The others follow one by one,
- * so that heartbeats wait for one at most. */
+/* SES-1a: it has no lease, so its session begins with the first piece. The others follow one by
+ * one, so that heartbeats wait for one at most. */
 static void replicas_follow_in_the_session_when_the_master_asks(void **state)
 {
     (void)state;
