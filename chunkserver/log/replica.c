@@ -62,7 +62,6 @@ struct lh_cs_replica *lh_cs_replica_add(
 
     r->chunk = chunk;
     r->logs = logs;
-    r->logs->cs = logs->cs;
     r->state = state;
     r->motion = &lh_cs_idle;
     r->checksum = lh_log_seed(chunk);
