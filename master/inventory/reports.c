@@ -83,7 +83,6 @@ static bool take_turn_away(struct lh_master *m)
             continue;
         soonest = lh_instant_min(soonest, end_of_turn(m, s));
         if (lh_instant_reached(m->now, end_of_turn(m, s)) && !pending(s)) {
-            LH_MARK("turn-taken-away");
             end_turn(m, s);
             return true;
         }
