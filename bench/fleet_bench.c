@@ -14,9 +14,9 @@
  * answered since, and again how long they were unanswered. */
 #include "base/alloc.h"
 #include "base/step.h"
+#include "bench/options.h"
 #include "bench/records.h"
 #include "proto/leasehold.pb-c.h"
-#include "runtime/flags.h"
 #include "runtime/loop.h"
 
 #include <inttypes.h>
@@ -24,8 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern char **environ;
 
 #define PIECE 512u
 
@@ -48,7 +46,6 @@ static struct {
     struct lh_loop *loop;
     struct lh_instant began, all_sessions, all_shown, registered; /* the last: both of them */
     uint64_t sessions, shown, continued, beats, longest_ns;
-    bool opened;
     sem_t done;
 } f;
 
@@ -210,7 +207,7 @@ static struct lh_instant deadline(const void *self)
     for (uint64_t n = 1; n <= o.servers; n++)
         if (f.servers[n - 1].session != 0)
             at = lh_instant_min(at, f.servers[n - 1].beat_at);
-    return f.opened ? at : (struct lh_instant){0};
+    return f.began.ns != 0 ? at : (struct lh_instant){0};
 }
 
 static double ms(struct lh_instant at)
@@ -230,8 +227,7 @@ static void registered(struct lh_instant now)
 
 static void timer(struct lh_instant now, struct lh_effects *fx)
 {
-    if (!f.opened) {
-        f.opened = true;
+    if (f.began.ns == 0) {
         f.began = now;
         for (uint64_t n = 1; n <= o.servers; n++)
             begin(n, now, fx);
@@ -284,7 +280,6 @@ int main(int argc, char **argv)
         .summary = "Registers very many chunkservers at a master.",
         LH_FLAG_ROWS(table),
     };
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     struct lh_loop_config config = {.core = {&f, step, deadline},
         .name = "fleet",
         .threads = 1,
@@ -293,10 +288,7 @@ int main(int argc, char **argv)
         .keepalive_timeout = lh_seconds(60)};
     char why[200];
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     f.servers = lh_alloc_array(o.servers, sizeof *f.servers);
     sem_init(&f.done, 0, 0);
     if (lh_loop_create(&config, &f.loop, why, sizeof why) != LH_OK) {

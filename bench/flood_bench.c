@@ -14,7 +14,7 @@
  * opened once, and counts at the end of its input. */
 #include "base/alloc.h"
 #include "bench/flood_connects.h"
-#include "runtime/flags.h"
+#include "bench/options.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -444,15 +444,11 @@ int main(int argc, char **argv)
         .summary = "Takes connections and calls of a server without end.",
         LH_FLAG_ROWS(table),
     };
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     struct rlimit files;
     char host[64] = "";
     unsigned port = 0;
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     if (o.port != 0) {
         lh_flood_serve((unsigned)o.port);
         fprintf(stderr, "flood_bench: cannot listen on port %" PRIu64 "\n", o.port);
@@ -485,6 +481,5 @@ int main(int argc, char **argv)
     }
     run();
     print();
-    lh_flags_free(&r);
     return 0;
 }

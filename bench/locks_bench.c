@@ -16,8 +16,8 @@
  *
  * The last two print a line "ready" when all sessions are open, or wait, and begin with the line
  * "go" of the standard input. */
+#include "bench/options.h" /* before leasehold.h, whose macros would meet base/error.h's enum */
 #include "bench/samples.h"
-#include "runtime/flags.h" /* before leasehold.h, whose macros would meet base/error.h's enum */
 
 #include "client/library/leasehold_leases.h"
 
@@ -31,8 +31,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 #define TIMEOUT_MS   120000u
 #define CLUSTERS_MAX 256u
@@ -415,13 +413,9 @@ int main(int argc, char **argv)
         LH_FLAG_ROWS(table),
     };
     static void (*const LOADS[])(void) = {pairs, reads, handover, change, fill, after_death};
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     char end[16];
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     snprintf(prefix, sizeof prefix, "/bench/%ld", (long)getpid());
     sem_init(&ended, 0, 0);
     if (o.load == HANDOVER)

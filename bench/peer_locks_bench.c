@@ -12,9 +12,9 @@
  *   change     `clients` watch a key that is written; a time ends when all of them have heard of it
  *   fill       `keys` keys are acquired and kept until the standard input ends */
 #include "base/alloc.h"
+#include "bench/options.h"
 #include "bench/peer_locks.h"
 #include "bench/samples.h"
-#include "runtime/flags.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -22,8 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum load_kind { PAIRS, READS, HANDOVER, CHANGE, FILL };
 
@@ -361,12 +359,8 @@ int main(int argc, char **argv)
     };
     static struct lh_bench_peer *(*const PEERS[])(const struct lh_bench_options *) = {
         lh_bench_etcd, lh_bench_redis, lh_bench_zookeeper, lh_bench_leasehold};
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     o.peer.sparing = o.load == CHANGE;
     o.peer.notify = o.load == HANDOVER || o.load == CHANGE;
     if (o.load == HANDOVER)

@@ -1,9 +1,9 @@
 /* What the way through loop, gRPC and sockets costs, without any protocol on top: one process sends
  * Append messages, another answers each with a few bytes (or passes it on to a third first). */
 #include "base/alloc.h"
+#include "bench/options.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
-#include "runtime/flags.h"
 #include "runtime/loop.h"
 
 #include <inttypes.h>
@@ -306,13 +306,9 @@ int main(int argc, char **argv)
         .summary = "Measures messages through loop and gRPC between processes.",
         LH_FLAG_ROWS(table),
     };
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     char end[100], relay[100], address[2][100];
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     if (o.serve != NULL)
         serve();
     listen_address("end", end, sizeof end);
@@ -335,6 +331,5 @@ int main(int argc, char **argv)
         kill(pids[i], SIGKILL);
         waitpid(pids[i], NULL, 0);
     }
-    lh_flags_free(&r);
     return 0;
 }

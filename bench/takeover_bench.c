@@ -8,8 +8,8 @@
  * itself. The heir waits for the lock, prints "ready" when the master knows of it, and then takes
  * the log over. It prints how long that took from the moment that it was granted the lock: until
  * its appender is open, and until its first record is stored. */
+#include "bench/options.h" /* before leasehold.h, whose macros would meet base/error.h's enum */
 #include "bench/samples.h"
-#include "runtime/flags.h" /* before leasehold.h, whose macros would meet base/error.h's enum */
 
 #include "client/library/leasehold_leases.h"
 
@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 #define TIMEOUT_MS    120000u
 #define RECORD_BYTES  100
@@ -130,14 +128,10 @@ int main(int argc, char **argv)
         .summary = "Measures how a log is taken over.",
         LH_FLAG_ROWS(table),
     };
-    struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     struct lh_session *session;
     struct lh_cluster *cluster;
 
-    if (r.outcome != LH_FLAGS_OK) {
-        fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
-    }
+    lh_bench_options(&flags, argc, argv);
     struct lh_session_options options = {.term_ms = o.term_ms, .label = o.heir ? "heir" : "owner"};
     sem_init(&granted.done, 0, 0);
     must(o.master, lh_cluster_open(o.master, NULL, &cluster));
