@@ -14,9 +14,8 @@ struct lh_cs_session {
     struct {              /* registration.c: the one under way, or the last one (SES-1a) */
         uint64_t number;  /* 0: there was none */
         uint64_t pieces;  /* sent */
-        bool more;        /* and others are to follow ... */
-        bool asked_for;   /* ... each when the master asks for it; else when the last is written */
-        bool pressed;     /* this master does not ask */
+        bool more;        /* and others are to follow */
+        bool pressed;     /* this master does not ask for them */
         uint64_t next;    /* replicas from this number on were not shown yet */
         uint64_t *leases; /* chunks of the leases that there were when it began */
         size_t lease_count, lease_next;

@@ -64,6 +64,17 @@ static uint64_t number_of(const struct lh_cs_session *s)
     return numbered ? s->registration.number : 0;
 }
 
+static bool leases_shown(const struct lh_cs_session *s)
+{
+    return s->registration.lease_next == s->registration.lease_count;
+}
+
+/* Does a piece wait until the master asks for it? Else it follows when the last one is written. */
+static bool waits(const struct lh_cs_session *s)
+{
+    return s->registration.more && leases_shown(s) && !s->registration.pressed;
+}
+
 /* The leases that are left, as far as there is room. */
 static void fill_leases(
     struct lh_cs_session *s, Leasehold__Register *piece, Leasehold__ChunkVersion *held, size_t most)
@@ -74,7 +85,7 @@ static void fill_leases(
         piece->held[piece->n_held] = &held[piece->n_held];
         piece->n_held += r != NULL && lh_cs_showing_lease(r, piece->held[piece->n_held]);
     }
-    piece->leases_shown = s->registration.lease_next == s->registration.lease_count;
+    piece->leases_shown = leases_shown(s);
 }
 
 /* Likewise the replicas. */
@@ -120,8 +131,7 @@ static void send_piece(struct lh_cs_session *s)
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &piece;
     s->registration.more = piece.more;
-    s->registration.asked_for = piece.leases_shown && !s->registration.pressed;
-    if (piece.more && !s->registration.asked_for)
+    if (piece.more && !waits(s))
         lh_fx_send_told(cs->fx, cs->master.link, &m.base, NULL);
     else
         lh_cs_send(cs, &m);
@@ -151,41 +161,40 @@ void lh_cs_registration_begin(struct lh_cs_session *s, uint64_t challenge)
 
 void lh_cs_registration_go_on(struct lh_cs_session *s)
 {
-    if (s->registration.more && !s->registration.asked_for)
+    if (s->registration.more && !waits(s))
         send_piece(s);
 }
 
-static void press(struct lh_cs_session *s)
+/* False: nothing waited for that. */
+static bool press(struct lh_cs_session *s)
 {
-    bool waits = s->registration.more && s->registration.asked_for;
+    bool waited = waits(s);
 
     s->registration.pressed = true;
-    if (waits)
+    if (waited)
         send_piece(s);
+    return waited;
 }
 
 void lh_cs_registration_answered(struct lh_cs_session *s, bool asks)
 {
-    if (!asks) {
-        press(s);
-        return;
-    }
-    s->registration.asked_for = true;
-    s->registration.pressed = false;
+    if (asks)
+        s->registration.pressed = false;
+    else
+        (void)press(s);
 }
 
 void lh_cs_registration_asked(struct lh_cs_session *s)
 {
-    if (s->registration.more && s->registration.asked_for)
+    if (waits(s))
         send_piece(s);
 }
 
 bool lh_cs_registration_presses(struct lh_cs_session *s)
 {
-    if (!s->registration.more || !s->registration.asked_for)
+    if (!press(s))
         return false;
     LH_MARK("registration-pressed");
-    press(s);
     return true;
 }
 

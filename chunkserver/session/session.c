@@ -359,16 +359,12 @@ static void out_of_time(void *core, struct lh_timer *timer)
             return;
         }
         heartbeat(s);
-    } else if (cs->master.state == LH_CS_SESSION_REGISTERING) {
-        if (lh_cs_registration_presses(s)) {
-            session_set_timer(s);
-            return;
-        }
+    } else if (cs->master.state != LH_CS_SESSION_REGISTERING) {
+        session_connect(s);
+    } else if (!lh_cs_registration_presses(s)) {
         LH_MARK("registration-unanswered");
         hang_up(s, LH_ERR_DEADLINE_EXCEEDED);
         return;
-    } else {
-        session_connect(s);
     }
     session_set_timer(s);
 }
