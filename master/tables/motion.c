@@ -178,32 +178,12 @@ struct lh_m_seal *lh_m_seal(struct lh_master *m, struct lh_m_chunk *c)
     return (struct lh_m_seal *)(uintptr_t)mo->seal;
 }
 
-static void grant_free(struct lh_m_motion *mo)
+/* Frees a part, unless it is the constant one, which takes its place. */
+static const void *part_freed(const void *part, const void *none)
 {
-    if (mo->grant != &no_grant)
-        free((void *)(uintptr_t)mo->grant);
-    mo->grant = &no_grant;
-}
-
-static void doubts_free(struct lh_m_motion *mo)
-{
-    if (mo->doubts != &no_doubts)
-        free((void *)(uintptr_t)mo->doubts);
-    mo->doubts = &no_doubts;
-}
-
-static void creation_free(struct lh_m_motion *mo)
-{
-    if (mo->creation != &no_creation)
-        free((void *)(uintptr_t)mo->creation);
-    mo->creation = &no_creation;
-}
-
-static void seal_free(struct lh_m_motion *mo)
-{
-    if (mo->seal != &no_seal)
-        free((void *)(uintptr_t)mo->seal);
-    mo->seal = &no_seal;
+    if (part != none)
+        free((void *)(uintptr_t)part);
+    return none;
 }
 
 /* What is remembered of `seen_version` without the record. */
@@ -226,10 +206,10 @@ void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c)
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
     c->seen_behind = seen_behind(c);
     c->motion = &lh_m_idle;
-    grant_free(mo);
-    doubts_free(mo);
-    creation_free(mo);
-    seal_free(mo);
+    mo->grant = part_freed(mo->grant, &no_grant);
+    mo->doubts = part_freed(mo->doubts, &no_doubts);
+    mo->creation = part_freed(mo->creation, &no_creation);
+    mo->seal = part_freed(mo->seal, &no_seal);
     free(mo);
 }
 
@@ -242,13 +222,13 @@ void lh_m_motions_settle(struct lh_master *m)
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
         mo->stirred = false;
         if (doubts_idle(m, c))
-            doubts_free(mo);
+            mo->doubts = part_freed(mo->doubts, &no_doubts);
         if (creation_idle(mo->creation))
-            creation_free(mo);
+            mo->creation = part_freed(mo->creation, &no_creation);
         if (seal_idle(m, c))
-            seal_free(mo);
+            mo->seal = part_freed(mo->seal, &no_seal);
         if (grant_idle(mo->grant))
-            grant_free(mo);
+            mo->grant = part_freed(mo->grant, &no_grant);
         if (is_idle(m, c))
             lh_m_motion_free(m, mo->chunk);
     }
