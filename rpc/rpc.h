@@ -69,8 +69,9 @@ struct lh_rpc_config {
     /* Served calls at once beyond which further ones get threads of their own, one for so many;
      * 0: the default of 2048. */
     unsigned queue_calls;
-    /* An idle connection is probed this often, and given up when a probe stays unanswered for
-     * keepalive_timeout. 0: the defaults of 2 s each. */
+    /* An idle connection that was opened here is probed this often, one that was accepted every
+     * 20 s. Either is given up when a probe stays unanswered for keepalive_timeout. 0: the defaults
+     * of 2 s each. */
     struct lh_duration keepalive, keepalive_timeout;
     /* A connection attempt may take this long. 0: the default of 2 s. */
     struct lh_duration connect_timeout;

@@ -111,8 +111,8 @@ extern const char *const lh_server_log_formats[];
         .help = "bytes of replies that one address has not taken, beyond which its calls are "    \
                 "refused; 0: half of --reply-memory"},                                            \
     {LH_FLAG("ping-timeout", DURATION, &(o).ping_timeout, "2s"), .min = 100000000,               \
-        .help = "give a connection up whose other end has not answered a ping for so long; each "  \
-                "is pinged after 2 s of silence"},                                                \
+        .help = "give a connection up whose other end has not answered a ping for so long; who "  \
+                "opened it pings after 2 s of silence, the other end after 20 s"},                \
     {LH_FLAG("handshake-timeout", DURATION, &(o).handshake_timeout, "20s"), .min = 100000000,     \
         .help = "close a connection that speaks no HTTP/2, or has not ended its TLS handshake, "  \
                 "so long after it began"},                                                        \
