@@ -56,6 +56,7 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
     switch (j->kind) {
     case LH_CS_JOB_CREATE:
         r->writers_known = true;
+        r->in_doubt = r->in_doubt && r->anew;   /* that was the file before, which is gone */
         if (r->state == LH_CS_REPLICA_CREATING) /* not to be removed meanwhile */
             r->state = LH_CS_REPLICA_READY;
         lh_cs_space_given_back(r);

@@ -282,8 +282,81 @@ STORY(a_sync_that_fails_while_its_replica_is_to_go_does_not_keep_it)
     assert_null(node_file(w, B, CHUNK));
 }
 
+/* B, which was given a copy, leads. */
+static void assert_that_b_can_lead(struct world *w)
+{
+    w->joining = 1u << B;
+    master_grant(w, A, 2, ABC, 2);
+    settle(w);
+    assert_int_equal(heard(w, A)->recovered.version, 2);
+    w->joining = 0;
+    master_grant(w, A, 2, ABC, 2);
+    settle(w);
+    master_fence(w, A, 3);
+    master_grant(w, B, 3, ABC, 2);
+    pass(w, 3000);
+    assert_int_equal(heard(w, B)->recovered.version, 3);
+    struct conn *d = appender(w, B, 3, WRITER + 1, 1);
+    settle(w);
+    append(d, 1, 100);
+    pass(w, 3000);
+    assert_true(answered(d, 1));
+}
+
+static void given_a_copy_at_b(struct world *w)
+{
+    master_copy(w, B, 1, false, 0, 0, AC);
+    settle(w);
+    pass(w, 1000);
+    assert_false(node_status(w, B).lost);
+}
+
+/* FAIL-5: the doubt is about the file whose sync has failed, and goes with it. */
+STORY(a_copy_in_place_of_a_file_that_could_not_be_removed_is_not_in_doubt)
+{
+    if (!w->synced)
+        return;
+    given_a_chunk(w, ABC);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->nodes[B].disk_stalled = true;
+    append(c, 3, 100);
+    settle(w);
+    for (size_t i = 0; i < w->op_count; i++)
+        if (w->ops[i].node == B && w->ops[i].op == LH_DISK_WRITE)
+            disk_complete(w, i);
+    settle(w); /* its sync is under way */
+    master_remove(w, B, 1);
+    settle(w);
+    node_fail_disk(w, B, LH_DISK_SYNC, 0, LH_ERR_IO);
+    for (size_t i = 0; i < w->op_count; i++)
+        if (w->ops[i].node == B && w->ops[i].op == LH_DISK_SYNC)
+            disk_complete(w, i);
+    settle(w);
+    node_fail_disk(w, B, LH_DISK_REMOVE, 0, LH_ERR_IO);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    assert_int_equal(heard(w, B)->removed.error, LH_ERR_IO);
+    given_a_copy_at_b(w);
+    assert_that_b_can_lead(w);
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Rot. */
+
+STORY(a_copy_in_place_of_a_file_in_doubt_that_has_rotted_is_not_in_doubt)
+{
+    if (!w->synced)
+        return;
+    struct conn *c = given_a_written_chunk(w, 3);
+    rot(w, B, BATCH);
+    node_fail_disk(w, B, LH_DISK_SYNC, 0, LH_ERR_IO);
+    append(c, 4, 100);
+    settle(w);
+    pass(w, 11000);
+    assert_true(node_status(w, B).lost);
+    given_a_copy_at_b(w);
+    assert_that_b_can_lead(w);
+}
 
 static uint64_t given_a_sealed_chunk(struct world *w, uint64_t batches)
 {
@@ -683,6 +756,8 @@ int main(void)
         cmocka_unit_test(a_version_that_was_refused_is_not_the_replicas),
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
         cmocka_unit_test(a_sync_that_fails_while_its_replica_is_to_go_does_not_keep_it),
+        cmocka_unit_test(a_copy_in_place_of_a_file_that_could_not_be_removed_is_not_in_doubt),
+        cmocka_unit_test(a_copy_in_place_of_a_file_in_doubt_that_has_rotted_is_not_in_doubt),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
         cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),
         cmocka_unit_test(what_lies_around_an_unreadable_sector_is_read),
