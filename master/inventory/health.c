@@ -32,10 +32,14 @@ enum lh_m_health lh_m_member_health(
     return member->stale ? LH_M_STALE : LH_M_GOOD;
 }
 
-/* Also in sessions that run: nobody is waited for for ever. */
+/* Also in sessions that run: nobody is waited for for ever. Who waits for the master's time is what
+ * it was when it came. */
 bool lh_m_is_gone(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return !lh_m_heard_out(s) && !within_grace(m, s->report.since) &&
+    struct lh_instant end = lh_instant_add(s->report.since, m->config.grace);
+
+    return !lh_m_heard_out(s) &&
+           lh_instant_reached(s->report.waits ? s->session.registered_at : m->now, end) &&
            !(s->session.lessee.session != 0 && LH_PLANTED("shows-for-ever"));
 }
 
@@ -193,7 +197,7 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
     s->room.grace_timer.fire = grace_timer;
     lh_timer_unset(&m->timers, &s->room.grace_timer);
-    if (!lh_m_heard_out(s))
+    if (!lh_m_heard_out(s) && !s->report.waits)
         lh_timer_set(
             &m->timers, &s->room.grace_timer, lh_instant_add(s->report.since, m->config.grace));
     else if (s->room.failing)

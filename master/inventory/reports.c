@@ -20,6 +20,7 @@ bool lh_m_heard_out(const struct lh_m_server *s)
 void lh_m_reports_follow(struct lh_master *m, struct lh_m_server *s)
 {
     s->report.heard = lh_m_heard_out(s);
+    s->report.waits = s->report.more;
     m->showing.look = m->showing.look || s->report.more;
     lh_m_server_changed(m, s);
 }
@@ -36,8 +37,28 @@ static void ask(struct lh_master *m, struct lh_m_server *s)
     show.session = lh_m_wire_session(m, s->session.lessee.session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS;
     reply.show_replicas = &show;
-    s->report.turn_since = m->now;
     (void)lh_m_send(m, s, &reply); /* a stream that broke is one that registers again */
+}
+
+/* Until now it was the master that had no time for it (KEEP-1). */
+static void end_wait(struct lh_master *m, struct lh_m_server *s)
+{
+    if (s->report.waits)
+        s->report.since =
+            lh_instant_add(s->report.since, lh_instant_until(s->session.registered_at, m->now));
+    s->report.waits = false;
+}
+
+static void begin_turn(struct lh_master *m, struct lh_m_server *s)
+{
+    m->showing.turns++;
+    s->report.turn = true;
+    s->report.turn_since = m->now;
+    if (s->report.waits) {
+        end_wait(m, s);
+        lh_m_server_changed(m, s);
+    }
+    ask(m, s);
 }
 
 static void end_turn(struct lh_master *m, struct lh_m_server *s)
@@ -50,6 +71,11 @@ static void end_turn(struct lh_master *m, struct lh_m_server *s)
 static struct lh_instant end_of_turn(const struct lh_master *m, const struct lh_m_server *s)
 {
     return lh_instant_add(s->report.turn_since, m->config.turn_time);
+}
+
+static bool is_over(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_instant_reached(m->now, end_of_turn(m, s));
 }
 
 static void showing_timer(void *core, struct lh_timer *timer)
@@ -66,13 +92,14 @@ static struct lh_m_server *next_to_show(const struct lh_master *m)
     struct lh_m_server *s, *next = NULL;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-        if (s->report.more && !s->report.turn && s->session.announced && !pending(s) &&
+        if (s->report.more && !s->report.turn && s->session.announced && s->session.link != 0 &&
+            s->session.lessee.session != 0 && !pending(s) &&
             (next == NULL || lh_instant_before(s->report.turn_since, next->report.turn_since)))
             next = s;
     return next;
 }
 
-/* Another one waits. Who has shown nothing for so long lets it go first; false: nobody. */
+/* Another one waits. Who has had its time lets it go on; false: nobody. */
 static bool take_turn_away(struct lh_master *m)
 {
     struct lh_instant soonest = LH_INSTANT_NEVER;
@@ -82,7 +109,7 @@ static bool take_turn_away(struct lh_master *m)
         if (!s->report.turn)
             continue;
         soonest = lh_instant_min(soonest, end_of_turn(m, s));
-        if (lh_instant_reached(m->now, end_of_turn(m, s)) && !pending(s)) {
+        if (is_over(m, s) && !pending(s)) {
             end_turn(m, s);
             return true;
         }
@@ -97,11 +124,8 @@ static void give_turns(struct lh_master *m)
     struct lh_m_server *s;
 
     while ((s = next_to_show(m)) != NULL &&
-           (m->showing.turns < m->config.turn_servers || take_turn_away(m))) {
-        s->report.turn = true;
-        m->showing.turns++;
-        ask(m, s);
-    }
+           (m->showing.turns < m->config.turn_servers || take_turn_away(m)))
+        begin_turn(m, s);
     m->showing.look = false;
 }
 
@@ -111,9 +135,10 @@ static void go_on(struct lh_master *m, struct lh_m_server *s)
     if (!s->report.more) {
         end_turn(m, s);
         lh_m_reports_follow(m, s);
-    } else if (s->report.turn) {
+    } else if (s->report.turn && !is_over(m, s)) {
         ask(m, s);
     } else {
+        end_turn(m, s);
         m->showing.look = true;
     }
 }
@@ -122,6 +147,7 @@ static void go_on(struct lh_master *m, struct lh_m_server *s)
 
 void lh_m_reports_end(struct lh_master *m, struct lh_m_server *s)
 {
+    end_wait(m, s);
     if (s->report.heard || s->report.since.ns == 0)
         s->report.since = m->now;
     s->report.heard = false;

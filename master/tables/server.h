@@ -84,11 +84,12 @@ struct lh_m_server {
         struct lh_m_report
             *items; /* of the registration: what has come, looked at from `next` on */
         size_t count, capacity, next, unknown;
-        bool more;                    /* pieces of it are still to come (SES-1a), ... */
-        bool turn;                    /* ... for which it is asked, since ... */
-        struct lh_instant turn_since; /* ... the last one came */
+        bool more;  /* pieces of it are still to come (SES-1a), ... */
+        bool waits; /* ... for which it was not asked in this session yet, or ... */
+        bool turn;  /* ... is asked, since ... */
+        struct lh_instant turn_since;
         bool heard;              /* all has come and was looked at, when the session ran last */
-        struct lh_instant since; /* else: since then it has not been so */
+        struct lh_instant since; /* else: since then it has not been so, waiting apart */
     } report;
     uint32_t copies_in, copies_out;  /* replicas that it is receiving, or is the first source of */
     TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */

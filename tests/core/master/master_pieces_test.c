@@ -321,6 +321,90 @@ static void who_shows_nothing_when_asked_lets_others_go_first(void **state)
     assert_false(is_asked(a));
 }
 
+static void lets_pass(uint64_t seconds, struct server *one, struct server *other)
+{
+    for (uint64_t i = 0; i < seconds; i++) {
+        world_advance(&w, 1000);
+        assert_true(server_heartbeat(&w, one) && server_heartbeat(&w, other));
+    }
+}
+
+/* A piece now and then is no reason to keep the turn for ever. */
+static void who_shows_slowly_lets_others_go_on_after_its_time(void **state)
+{
+    (void)state;
+    given_a_turn_of_a();
+    lets_pass(6, a, b);
+    piece(a, 1, true, 0, 0);
+    assert_true(is_asked(a));
+    assert_false(is_asked(b));
+    lets_pass(6, a, b);
+    assert_true(is_asked(b));
+    piece(a, 2, true, 0, 0);
+    assert_false(is_asked(a));
+    piece(b, 1, false, 0, 0);
+    assert_true(is_asked(a));
+}
+
+static void no_server_without_a_session_gets_a_turn(void **state)
+{
+    (void)state;
+    given_a_turn_of_a();
+    c->registration++;
+    last_lease(c, 0, true, 0, 0);
+    world_break_link(&w, a->link);
+    a->link = a->session = 0;
+    lets_pass(10, b, c);
+    assert_true(is_asked(b));
+    lets_pass(10, b, c);
+    assert_true(is_asked(c));
+    lets_pass(9, b, c);
+    piece(c, 1, false, 0, 0);
+    assert_true(is_asked(b)); /* not a, whose session is over */
+}
+
+/* KEEP-1: what a server has is not gone for want of the master's time. */
+static void who_waits_for_its_turn_is_away(void **state)
+{
+    uint64_t chunks[2];
+
+    (void)state;
+    w.config.turn_time = lh_seconds(400);
+    (void)two_chunks(chunks);
+    given_a_turn_of_a();
+    lets_pass(390, a, b);
+    assert_string_equal(state_at(chunks[0], a->id), "GONE"); /* it was asked */
+    assert_string_equal(state_at(chunks[0], b->id), "AWAY");
+    lets_pass(10, a, b);
+    assert_true(is_asked(b));
+    lets_pass(290, a, b);
+    assert_string_equal(state_at(chunks[0], b->id), "AWAY");
+    lets_pass(20, a, b);
+    assert_string_equal(state_at(chunks[0], b->id), "GONE");
+}
+
+/* It was gone before it came, and is not waited for again because it waits. */
+static void who_was_gone_is_gone_while_it_waits_for_its_turn(void **state)
+{
+    uint64_t chunks[2];
+
+    (void)state;
+    w.config.turn_time = lh_seconds(400);
+    (void)two_chunks(chunks);
+    w.config.turn_servers = 1;
+    crash();
+    a->link = b->link = c->link = 0;
+    a->session = b->session = c->session = 0;
+    a->registration++;
+    last_lease(a, 0, true, 0, 0);
+    lets_pass(310, a, a);
+    assert_string_equal(state_at(chunks[0], b->id), "GONE");
+    b->registration++;
+    last_lease(b, 0, true, 0, 0);
+    assert_false(is_asked(b));
+    assert_string_equal(state_at(chunks[0], b->id), "GONE");
+}
+
 /* KEEP-4: behind an older copy of the store, also of what it has not shown yet. */
 static void no_chunk_gets_a_number_that_a_server_in_session_has(void **state)
 {
@@ -366,6 +450,10 @@ int main(void)
         STORY(servers_show_their_replicas_in_turns),
         STORY(a_turn_ends_with_its_session),
         STORY(who_shows_nothing_when_asked_lets_others_go_first),
+        STORY(who_shows_slowly_lets_others_go_on_after_its_time),
+        STORY(no_server_without_a_session_gets_a_turn),
+        STORY(who_waits_for_its_turn_is_away),
+        STORY(who_was_gone_is_gone_while_it_waits_for_its_turn),
         STORY(no_chunk_gets_a_number_that_a_server_in_session_has),
         STORY(too_many_replicas_are_refused),
     };
