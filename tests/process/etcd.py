@@ -22,6 +22,9 @@ from process_cluster import PATIENCE_S, Node, beside, wait_for
 Tls = collections.namedtuple("Tls", "ca cert key")
 
 
+UNAVAILABLE = 14  # gRPC's code of what an election cuts off, and of what takes too long meanwhile
+
+
 class Refused(Exception):
     """What a member answered instead; `code` is gRPC's."""
 
@@ -234,38 +237,54 @@ class Etcd:
     def _any(self):
         return next(m for m in self.members.values() if m.running() and not m.paused)
 
+    def ask_patiently(self, path, member=None, **request):
+        """The answer of `member`, or of any that runs. A request that an election or a death cuts
+        off is made again, whether it was carried out or not. Raises Refused for what no election
+        explains."""
+        def answer():
+            try:
+                return [(member or self._any()).ask(path, timeout=10, **request)]
+            except OSError:
+                return None
+            except Refused as refused:
+                if refused.code != UNAVAILABLE:
+                    raise
+                return None
+        return wait_for(f"etcd's answer to {path}", answer)[0]
+
     def put(self, key, value, member=None):
-        """Returns the revision."""
-        answer = (member or self._any()).ask("/v3/kv/put", key=base64.b64encode(key).decode(),
-                                             value=base64.b64encode(value).decode())
+        """Returns the revision at which it holds."""
+        answer = self.ask_patiently("/v3/kv/put", member, key=base64.b64encode(key).decode(),
+                                    value=base64.b64encode(value).decode())
         return int(answer["header"]["revision"])
 
     def get(self, prefix, member=None):
         """{key: value} of all keys that begin with `prefix`."""
-        answer = (member or self._any()).ask(
-            "/v3/kv/range", **prefix_range(prefix))
+        answer = self.ask_patiently("/v3/kv/range", member, **prefix_range(prefix))
         return {base64.b64decode(kv["key"]): base64.b64decode(kv.get("value", ""))
                 for kv in answer.get("kvs", [])}
 
     def delete(self, prefix, member=None):
-        """Returns how many keys there were."""
-        answer = (member or self._any()).ask(
-            "/v3/kv/deleterange", **prefix_range(prefix))
-        return int(answer.get("deleted", 0))
+        """Afterwards no key begins with `prefix`."""
+        self.ask_patiently("/v3/kv/deleterange", member, **prefix_range(prefix))
 
     def free_space(self, prefix):
         """These keys and all history are gone, files are small again, and the alarm is off."""
         self.delete(prefix)
         for m in self.members.values():
-            revision = m.status()["header"]["revision"]
-            try:
-                m.ask("/v3/kv/compaction", revision=revision, physical=True)
-            except Refused:
-                pass  # another member was asked before
-            m.ask("/v3/maintenance/defragment")
-        alarms = self._any().ask("/v3/maintenance/alarm", action="GET").get("alarms", [])
+            self.compact(m)
+        alarms = self.ask_patiently("/v3/maintenance/alarm", action="GET").get("alarms", [])
         for alarm in alarms:
-            self._any().ask("/v3/maintenance/alarm", action="DEACTIVATE", **alarm)
+            self.ask_patiently("/v3/maintenance/alarm", action="DEACTIVATE", **alarm)
+
+    def compact(self, member):
+        """All history is gone that it still has, and its file is small again."""
+        revision = self.ask_patiently("/v3/maintenance/status", member)["header"]["revision"]
+        try:
+            self.ask_patiently("/v3/kv/compaction", member, revision=revision, physical=True)
+        except Refused:
+            pass  # another member was asked before
+        self.ask_patiently("/v3/maintenance/defragment", member)
 
     def cleanup(self):
         self.kill()

@@ -294,12 +294,7 @@ class Accidents:
     def compacted(self):
         for member in self.etcd.members.values():
             if member.name not in self.taken:
-                try:
-                    member.ask("/v3/kv/compaction", revision=member.status()["header"]["revision"],
-                               physical=True)
-                except etcd.Refused:
-                    pass  # another member was asked before
-                member.ask("/v3/maintenance/defragment")
+                self.etcd.compact(member)
         yield ""
 
     def begun_again(self):
@@ -325,24 +320,23 @@ class Accidents:
         """No master acts any more, until somebody puts it back."""
         member = next(iter(self.etcd.members.values()))
         key = base64.b64encode(f"{self.cluster.prefix}/head".encode()).decode()
-        deleted = int(member.ask("/v3/kv/deleterange", key=key)["header"]["revision"])
+        deleted = int(self.etcd.ask_patiently("/v3/kv/deleterange", member, key=key)
+                      ["header"]["revision"])
         for master in self.cluster.masters:
             wait_for(f"{master.name} to end", lambda m=master: not m.running())
             self.assertEqual(master.process.returncode, 73, master.log_text()[-2000:])
             self.assertIn("head any more", master.log_text())
         yield f"revision {deleted}"
-        last = member.ask("/v3/kv/range", key=key, revision=deleted - 1)["kvs"][0]["value"]
-        member.ask("/v3/kv/put", key=key, value=last)
+        last = self.etcd.ask_patiently("/v3/kv/range", member, key=key, revision=deleted - 1)
+        self.etcd.ask_patiently("/v3/kv/put", member, key=key, value=last["kvs"][0]["value"])
         for master in self.cluster.masters:
             master.start()
 
     def quota_reached(self):
-        member = next(iter(self.etcd.members.values()))
-        junk = base64.b64encode(bytes(1 << 20)).decode()
+        junk = bytes(1 << 20)
         with self.assertRaises(etcd.Refused):
             for i in range(2 * (QUOTA >> 20)):
-                member.ask("/v3/kv/put", key=base64.b64encode(b"others/%d" % i).decode(),
-                           value=junk)
+                self.etcd.put(b"others/%d" % i, junk)
         yield ""
         self.etcd.free_space(b"others/")
 
