@@ -59,7 +59,7 @@ void lh_capability_issuer_init(struct lh_capability_issuer *issuer,
 void lh_capability_issuer_deinit(struct lh_capability_issuer *issuer);
 /* Introduces a key if that is due, and drops those that no capability in force is made with. Call
  * it before the keys are told to somebody. */
-void lh_capability_issuer_tend(struct lh_capability_issuer *issuer, struct lh_instant now);
+void lh_capability_issuer_housekeep(struct lh_capability_issuer *issuer, struct lh_instant now);
 /* Makes one for that chunk, with these rights, that holds for `term` from `now` on. */
 void lh_capability_give(struct lh_capability_issuer *issuer, struct lh_instant now, uint64_t chunk,
     unsigned rights, uint8_t bytes[LH_CAPABILITY_BYTES]);

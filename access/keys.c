@@ -58,7 +58,7 @@ static void introduce(struct lh_capability_issuer *issuer, struct lh_instant now
     key->mac = lh_mac_create(key->secret);
 }
 
-void lh_capability_issuer_tend(struct lh_capability_issuer *issuer, struct lh_instant now)
+void lh_capability_issuer_housekeep(struct lh_capability_issuer *issuer, struct lh_instant now)
 {
     /* The last capability of a key is made before the next one is used. */
     while (issuer->count > 1 &&
@@ -76,7 +76,7 @@ void lh_capability_issuer_tend(struct lh_capability_issuer *issuer, struct lh_in
 void lh_capability_give(struct lh_capability_issuer *issuer, struct lh_instant now, uint64_t chunk,
     unsigned rights, uint8_t bytes[LH_CAPABILITY_BYTES])
 {
-    lh_capability_issuer_tend(issuer, now);
+    lh_capability_issuer_housekeep(issuer, now);
     size_t i = issuer->count - 1;
     while (!used(issuer, i, now))
         i--;

@@ -219,7 +219,7 @@ struct lh_effect {
     struct lh_buf header;       /* SEND: the encoded message without its payload field */
     struct lh_buf payload;      /* SEND: the payload field's bytes (empty: the field is left out);
                                    DISK: what to write */
-    bool tell;                  /* SEND: LH_IN_SENT when it has left */
+    bool notify;                /* SEND: LH_IN_SENT when it has left */
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;

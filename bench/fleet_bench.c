@@ -123,7 +123,7 @@ static void send_piece(uint64_t n, struct lh_instant now, struct lh_effects *fx)
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &r;
     if (s->more && !r.leases_shown)
-        lh_fx_send_told(fx, n, &m.base, NULL);
+        lh_fx_send_notified(fx, n, &m.base, NULL);
     else
         lh_fx_send(fx, n, &m.base, NULL);
     if (!s->more && ++f.shown == o.servers)

@@ -68,7 +68,7 @@ static void send_ops(struct leasehold *l, uint32_t i)
     ops.n_ops = n;
     q.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
     q.ops = &ops;
-    lh_fx_send_told(l->l.fx, i + 1, &q.base, NULL);
+    lh_fx_send_notified(l->l.fx, i + 1, &q.base, NULL);
     c->sending = true;
     c->op_count -= n;
     if (c->op_count > 0)

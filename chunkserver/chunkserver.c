@@ -150,7 +150,7 @@ static void stop_if_done(struct lh_chunkserver *cs)
             if (lh_cs_primary_of(r) != NULL || lh_cs_replica_has_work(r))
                 return;
         }
-        if (lh_cs_session_farewell(cs->session))
+        if (lh_cs_session_final_heartbeat(cs->session))
             return;
     }
     cs->host.stopped = true;
@@ -186,7 +186,7 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
 {
     struct lh_cs_link *l = lh_cs_link_find(&cs->host, in->link);
 
-    if (l != NULL && l->room != NULL) {
+    if (l != NULL && l->user_arg != NULL) {
         /* How a replica is read is said by the request. */
         if (in->method == LH_METHOD_READ && refused(&cs->host, in, in->message))
             return;
@@ -237,9 +237,9 @@ static void wake_up(struct lh_chunkserver *cs, struct lh_instant wanted)
         return;
     LH_MARK("pause-noticed");
     cs->host.counts.pauses++;
-    lh_cs_logs_forgive(&cs->logs, slept);
-    lh_cs_session_forgive(cs->session, slept);
-    lh_cs_primaries_forgive(cs->primaries, slept);
+    lh_cs_logs_discount_pause(&cs->logs, slept);
+    lh_cs_session_discount_pause(cs->session, slept);
+    lh_cs_primaries_discount_pause(cs->primaries, slept);
 }
 
 void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx)

@@ -146,11 +146,11 @@ static bool live(void *arg, char *why, size_t why_size)
     return lh_server_is_live(why, why_size);
 }
 
-static bool goes_on(void *arg)
+static bool is_responsive(void *arg)
 {
     const struct node *node = arg;
 
-    return lh_loop_goes_on(node->loop, lh_milliseconds(LH_SERVER_UPDATE_MS));
+    return lh_loop_is_responsive(node->loop, lh_milliseconds(LH_SERVER_UPDATE_MS));
 }
 
 static bool ready(void *arg, char *why, size_t why_size)
@@ -167,7 +167,7 @@ static int observe(struct node *node, char *why, size_t why_size)
 {
     const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
         .live = live,
-        .goes_on = goes_on,
+        .is_responsive = is_responsive,
         .metrics = metrics,
         .ready = ready,
         .tls = lh_loop_tls(node->loop),

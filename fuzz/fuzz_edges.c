@@ -48,10 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct lh_rpc_link served;
 static unsigned answers;
 
-void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool tell)
+void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool notify)
 {
     LH_ASSERT(link == &served);
-    (void)tell;
+    (void)notify;
     answers++;
     lh_buf_clear(&bytes);
 }

@@ -323,7 +323,7 @@ static void sent(struct world *w, struct lh_effect *e)
     struct lh_buf wire = lh_wire_encode(l->method, out, &e->header, &e->payload);
     int error = lh_wire_decode(l->method, out, &wire, &m, &payload);
     LH_ASSERT(error == LH_OK);
-    l->told = l->told || e->tell;
+    l->notified = l->notified || e->notify;
     hear(&w->said, m);
     if (w->friendly && w->part->answer != NULL && w->heard_count < HEARD_MAX)
         w->heard[w->heard_count++] = (struct heard){l->id, m};
@@ -410,8 +410,8 @@ static void tell_sent(struct world *w)
 {
     for (size_t i = 0; i < w->link_count; i++) {
         struct link l = w->links[i];
-        w->links[i].told = false;
-        if (l.told)
+        w->links[i].notified = false;
+        if (l.notified)
             world_step(w, &(struct lh_input){.kind = LH_IN_SENT, .link = l.id, .method = l.method});
     }
 }

@@ -63,7 +63,7 @@ struct link {
     uint64_t id;
     enum lh_method method;
     bool half;      /* it says no more */
-    bool told;      /* what was sent last is to be told of when it has left: at the next tick */
+    bool notified;  /* what was sent last is to be told of when it has left: at the next tick */
     bool spoken;    /* one message was given in: more only on a stream */
     unsigned held;  /* messages that may still arrive while it is held, plus 1; 0: it is not */
     uint64_t stamp; /* the core's last, to be echoed */

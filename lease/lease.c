@@ -16,7 +16,7 @@ void lh_lease_init(struct lh_lease *lease, unsigned kind, uint64_t id)
  * means to do next, or a term of its own that ends, does not change it. */
 static void sum_update(struct lh_lease *lease)
 {
-    struct lh_lessee *holder = lease->holder;
+    struct lh_lease_client *holder = lease->holder;
     uint64_t version = lease->confirmed && lease->session != 0 && lease->session == holder->session
                            ? lease->version
                            : 0;
@@ -49,7 +49,7 @@ void lh_lease_changed(struct lh_lease *lease)
     sum_update(lease);
 }
 
-static void take(struct lh_lease *lease, struct lh_lessee *holder, uint64_t process)
+static void take(struct lh_lease *lease, struct lh_lease_client *holder, uint64_t process)
 {
     LH_ASSERT(lease->holder == NULL);
     lease->holder = holder;
@@ -60,7 +60,7 @@ static void take(struct lh_lease *lease, struct lh_lessee *holder, uint64_t proc
 
 static void drop(struct lh_leases *l, struct lh_lease *lease)
 {
-    struct lh_lessee *holder = lease->holder;
+    struct lh_lease_client *holder = lease->holder;
 
     if (lease->waiting)
         TAILQ_REMOVE(&l->waiting, lease, waiting_link);
@@ -79,23 +79,24 @@ static const struct lh_lease_owner *owner_of(
     return l->kinds[lh_lease_kind(lease->key)].owner;
 }
 
-int lh_lease_engage(struct lh_leases *l, const struct lh_lease *lease, struct lh_lessee *lessee,
-    lh_session_id session, uint64_t version, enum lh_lease_mode mode)
+int lh_lease_engage(struct lh_leases *l, const struct lh_lease *lease,
+    struct lh_lease_client *client, lh_session_id session, uint64_t version,
+    enum lh_lease_mode mode)
 {
     return lh_grantor_grant(l->engine, lease->key, version, mode, session, l->now,
-        lessee->received_at, l->kinds[lh_lease_kind(lease->key)].term);
+        client->received_at, l->kinds[lh_lease_kind(lease->key)].term);
 }
 
-int lh_lease_grant(struct lh_leases *l, struct lh_lease *lease, struct lh_lessee *lessee,
+int lh_lease_grant(struct lh_leases *l, struct lh_lease *lease, struct lh_lease_client *client,
     uint64_t version, enum lh_lease_mode mode)
 {
     if (l->kinds[lh_lease_kind(lease->key)].unrecorded && l->away > 0)
         return LH_ERR_LEASE_HELD; /* LEASE-7: whose, nobody knows */
-    int error = lh_lease_engage(l, lease, lessee, lessee->session, version, mode);
+    int error = lh_lease_engage(l, lease, client, client->session, version, mode);
     if (error != LH_OK)
         return error;
-    take(lease, lessee, lessee->process);
-    lease->session = lessee->session;
+    take(lease, client, client->process);
+    lease->session = client->session;
     lease->version = version;
     lease->mode = mode;
     lh_lease_changed(lease);
@@ -131,13 +132,13 @@ void lh_lease_confirm(struct lh_lease *lease)
 }
 
 bool lh_lease_extendable(
-    const struct lh_lease *lease, const struct lh_lessee *lessee, uint64_t version)
+    const struct lh_lease *lease, const struct lh_lease_client *client, uint64_t version)
 {
-    return lease->holder == lessee && lease->version == version &&
+    return lease->holder == client && lease->version == version &&
            (!lease->ending || LH_PLANTED("extended-after-intent"));
 }
 
-void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
+void lh_lease_extend_many(struct lh_leases *l, struct lh_lease_client *client,
     struct lh_lease *const *leases, size_t count, int *results)
 {
     if (count == 0)
@@ -146,7 +147,7 @@ void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
     for (size_t i = 0; i < count; i++)
         names[i] = (struct lh_lease_name){.key = leases[i]->key, .version = leases[i]->version};
     /* LEASE-4: the engine refuses those that are being recalled. */
-    lh_grantor_extend_many(l->engine, lessee->session, l->now, lessee->received_at,
+    lh_grantor_extend_many(l->engine, client->session, l->now, client->received_at,
         l->kinds[lh_lease_kind(leases[0]->key)].term, names, count, results);
     free(names);
 }
@@ -211,7 +212,7 @@ void lh_lease_forget(struct lh_leases *l, struct lh_lease *lease)
         drop(l, lease);
 }
 
-void lh_lease_restore(struct lh_leases *l, struct lh_lease *lease, struct lh_lessee *holder,
+void lh_lease_restore(struct lh_leases *l, struct lh_lease *lease, struct lh_lease_client *holder,
     uint64_t process, uint64_t version)
 {
     take(lease, holder, process);
@@ -223,9 +224,9 @@ void lh_lease_restore(struct lh_leases *l, struct lh_lease *lease, struct lh_les
     lh_lease_changed(lease);
 }
 
-bool lh_lease_is_of(const struct lh_lease *lease, const struct lh_lessee *lessee)
+bool lh_lease_is_of(const struct lh_lease *lease, const struct lh_lease_client *client)
 {
-    return lease->holder == lessee && lease->process == lessee->process;
+    return lease->holder == client && lease->process == client->process;
 }
 
 bool lh_lease_in_force(const struct lh_leases *l, const struct lh_lease *lease)

@@ -1,4 +1,4 @@
-/* The service: kinds, and what ends by itself. lease.c has the life of one lease, lessee.c clients
+/* The service: kinds, and what ends by itself. lease.c has the life of one lease, client.c clients
  * and what they show. */
 #include "lease/service.h"
 
@@ -32,18 +32,19 @@ void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_ow
 }
 
 void lh_leases_light_kind(
-    struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded)
+    struct lh_leases *l, unsigned kind, const struct lh_untracked_owner *owner, bool unrecorded)
 {
     LH_ASSERT(
-        kind < LH_LEASE_KINDS && l->kinds[kind].owner == NULL && l->kinds[kind].light == NULL);
-    l->kinds[kind].light = owner;
+        kind < LH_LEASE_KINDS && l->kinds[kind].owner == NULL && l->kinds[kind].untracked == NULL);
+    l->kinds[kind].untracked = owner;
     l->kinds[kind].unrecorded = unrecorded;
 }
 
-void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner)
+void lh_leases_client_kind(
+    struct lh_leases *l, unsigned kind, const struct lh_lease_client_owner *owner)
 {
-    LH_ASSERT(kind < LH_LESSEE_KINDS && l->lessees[kind] == NULL);
-    l->lessees[kind] = owner;
+    LH_ASSERT(kind < LH_LESSEE_KINDS && l->clients[kind] == NULL);
+    l->clients[kind] = owner;
 }
 
 /* The wait of this lease is over. It goes on if its holder has shown it. */
@@ -61,12 +62,12 @@ static void wait_no_more(struct lh_leases *l, struct lh_lease *lease)
 }
 
 /* At most `work` of its leases in a step. What is left is looked at in the next one. */
-static bool end_waits_of(struct lh_leases *l, struct lh_lessee *lessee)
+static bool end_waits_of(struct lh_leases *l, struct lh_lease_client *client)
 {
     struct lh_lease *lease, *next;
     size_t count = 0;
 
-    for (lease = TAILQ_FIRST(&lessee->held); lease != NULL; lease = next) {
+    for (lease = TAILQ_FIRST(&client->held); lease != NULL; lease = next) {
         next = TAILQ_NEXT(lease, held_link);
         if (!lease->waiting)
             continue;
@@ -78,36 +79,37 @@ static bool end_waits_of(struct lh_leases *l, struct lh_lessee *lessee)
 }
 
 /* LEASE-9. */
-static void promises_over(struct lh_leases *l, struct lh_lessee *lessee)
+static void promises_over(struct lh_leases *l, struct lh_lease_client *client)
 {
-    const struct lh_lessee_owner *owner = l->lessees[lessee->kind];
+    const struct lh_lease_client_owner *owner = l->clients[client->kind];
 
-    if (!end_waits_of(l, lessee)) {
-        lessee->promised = lh_grantor_session_open(l->engine, l->now, lh_nanoseconds(0), lessee);
+    if (!end_waits_of(l, client)) {
+        client->promised = lh_grantor_session_open(l->engine, l->now, lh_nanoseconds(0), client);
         return;
     }
     LH_MARK("promises-over");
-    lh_lessee_settled(l, lessee);
+    lh_lease_client_settled(l, client);
     if (owner->settled != NULL)
-        owner->settled(l->core, lessee);
+        owner->settled(l->core, client);
 }
 
-static void session_expired(struct lh_leases *l, struct lh_lessee *lessee, lh_session_id session)
+static void session_expired(
+    struct lh_leases *l, struct lh_lease_client *client, lh_session_id session)
 {
-    if (lessee->promised == session) {
-        promises_over(l, lessee);
+    if (client->promised == session) {
+        promises_over(l, client);
         return;
     }
-    if (lessee->former == session) {
-        lh_lessee_drop_promised(l, lessee);
-        lessee->former = 0;
-    } else if (lessee->session == session) {
-        lessee->session = 0;
-        lessee->confirmed = false;
+    if (client->former == session) {
+        lh_lease_client_drop_promised(l, client);
+        client->former = 0;
+    } else if (client->session == session) {
+        client->session = 0;
+        client->confirmed = false;
     } else {
         return; /* it has opened another since */
     }
-    l->lessees[lessee->kind]->ended(l->core, lessee);
+    l->clients[client->kind]->ended(l->core, client);
 }
 
 static void lease_expired(struct lh_leases *l, const struct lh_lease_info *info)
@@ -115,7 +117,7 @@ static void lease_expired(struct lh_leases *l, const struct lh_lease_info *info)
     const struct lh_lease_owner *owner = l->kinds[lh_lease_kind(info->key)].owner;
 
     if (owner == NULL) {
-        l->kinds[lh_lease_kind(info->key)].light->ended(
+        l->kinds[lh_lease_kind(info->key)].untracked->ended(
             l->core, lh_lease_id(info->key), info->context);
         return;
     }

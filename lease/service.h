@@ -13,16 +13,17 @@
  *             by showing it (LEASE-7). It waits until all is over that was promised to the holder
  *             (LEASE-9), at the latest until `wait_end`
  *
- * and each client by another one (struct lh_lessee): its present session, the leases that it holds,
- * and what it believes of them (LEASE-8). How messages carry this, and what is durable, is the
- * user's. A lease of a kind whose grants are not on record (`unrecorded`) can be held by every
+ * and each client by another one (struct lh_lease_client): its present session, the leases that it
+ * holds, and what it believes of them (LEASE-8). How messages carry this, and what is durable, is
+ * the user's. A lease of a kind whose grants are not on record (`unrecorded`) can be held by every
  * client that had a session before this grantor started: none is granted until each of these is
  * back, or what was promised to it is over.
  *
  * Leases of one id that are shared have a record for each holder.
  *
- * A *light* kind has no such records: its leases are the engine's alone, as there may be millions
- * of them. Their users name them by kind and id, and hear only of those that ended by themselves.
+ * An *untracked* kind has no such records: its leases are the engine's alone, as there may be
+ * millions of them. Their users name them by kind and id, and hear only of those that ended by
+ * themselves.
  *
  * Deterministic, and not thread-safe, as the engine. Owners may call the service. */
 #pragma once
@@ -41,18 +42,18 @@
 /* The process of a holder that no registration speaks for any more (SES-5a). */
 #define LH_LEASE_NOBODY UINT64_MAX
 
-struct lh_lessee;
+struct lh_lease_client;
 struct lh_leases;
 
 /* One lease of one holder. All-zero but for the key: free. Users read it; only the service writes
  * it. */
 struct lh_lease {
     uint64_t key;
-    struct lh_lessee *holder; /* NULL: it is free */
-    uint64_t process;         /* of the holder: the one that it was granted to */
-    uint64_t version;         /* that it was granted at; stays when the lease is over */
-    lh_session_id session;    /* where the engine holds it; 0 with a holder: `waiting` */
-    uint64_t summed_version;  /* at which it is in its holder's `sum`; 0: it is not */
+    struct lh_lease_client *holder; /* NULL: it is free */
+    uint64_t process;               /* of the holder: the one that it was granted to */
+    uint64_t version;               /* that it was granted at; stays when the lease is over */
+    lh_session_id session;          /* where the engine holds it; 0 with a holder: `waiting` */
+    uint64_t summed_version;        /* at which it is in its holder's `sum`; 0: it is not */
     uint64_t shown,
         shown_version; /* in which showing the holder showed it last, at which version */
     bool waiting;      /* LEASE-7: what a former grantor granted may still be in force */
@@ -67,7 +68,7 @@ struct lh_lease {
 TAILQ_HEAD(lh_lease_list, lh_lease);
 
 /* A client that can hold leases. */
-struct lh_lessee {
+struct lh_lease_client {
     unsigned kind;
     uint64_t process;      /* a number that rises with each new process of the client (SES-1) */
     lh_session_id session; /* 0: none */
@@ -95,7 +96,7 @@ enum lh_lease_end {
 };
 
 struct lh_lease_past {
-    struct lh_lessee *holder;
+    struct lh_lease_client *holder;
     enum lh_lease_end end;
     const char *why; /* for a log: "has run out" */
     bool recalling;  /* it was being recalled */
@@ -105,7 +106,7 @@ struct lh_lease_past {
 struct lh_lease_owner {
     /* The record of that client's lease; NULL: there is none. A client names `id`: anything may
      * come. */
-    struct lh_lease *(*find)(void *core, uint64_t id, const struct lh_lessee *lessee);
+    struct lh_lease *(*find)(void *core, uint64_t id, const struct lh_lease_client *client);
     /* The lease, which its holder shows, goes on in the holder's new session. */
     void (*continued)(void *core, struct lh_lease *lease);
     /* No registration speaks for its holder any more; it runs out by itself. */
@@ -116,23 +117,23 @@ struct lh_lease_owner {
     void (*over)(void *core, struct lh_lease *lease, const struct lh_lease_past *past);
 };
 
-/* Of one light kind. */
-struct lh_light_owner {
+/* Of one untracked kind. */
+struct lh_untracked_owner {
     /* It has run out, or its session has ended; the engine has it no more. */
-    void (*ended)(void *core, uint64_t id, struct lh_lessee *lessee);
+    void (*ended)(void *core, uint64_t id, struct lh_lease_client *client);
 };
 
 /* Of one kind of client. */
-struct lh_lessee_owner {
+struct lh_lease_client_owner {
     /* Its session has run out, and the leases that it held in it follow; or that with a former
      * grantor has, and it has not come back. */
-    void (*ended)(void *core, struct lh_lessee *lessee);
+    void (*ended)(void *core, struct lh_lease_client *client);
     /* It is promised something now: its sessions and all that it holds can last until a term from
      * now (LEASE-9). NULL: nobody notes that. */
-    void (*promised)(void *core, struct lh_lessee *lessee);
+    void (*promised)(void *core, struct lh_lease_client *client);
     /* All is over that former grantors promised to it, and it is not back; its session with them
      * may go on yet. NULL: of no interest. */
-    void (*settled)(void *core, struct lh_lessee *lessee);
+    void (*settled)(void *core, struct lh_lease_client *client);
 };
 
 struct lh_leases {
@@ -150,12 +151,12 @@ struct lh_leases {
                     not on record */
     uint64_t showings;
     struct {
-        const struct lh_lease_owner *owner; /* NULL: it is a light kind, or there is none */
-        const struct lh_light_owner *light;
+        const struct lh_lease_owner *owner; /* NULL: it is a untracked kind, or there is none */
+        const struct lh_untracked_owner *untracked;
         struct lh_duration term;
         bool unrecorded;
     } kinds[LH_LEASE_KINDS];
-    const struct lh_lessee_owner *lessees[LH_LESSEE_KINDS];
+    const struct lh_lease_client_owner *clients[LH_LESSEE_KINDS];
 };
 
 /* `core` is given to all owners, and to `timers`, which are the core's. */
@@ -167,8 +168,9 @@ void lh_leases_deinit(struct lh_leases *l);
 void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_owner *owner,
     struct lh_duration term, bool unrecorded);
 void lh_leases_light_kind(
-    struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded);
-void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner);
+    struct lh_leases *l, unsigned kind, const struct lh_untracked_owner *owner, bool unrecorded);
+void lh_leases_client_kind(
+    struct lh_leases *l, unsigned kind, const struct lh_lease_client_owner *owner);
 
 /* At the begin of each step of the core, before its timers fire: reports what has ended by `now`,
  * at most `work` things. */
@@ -176,8 +178,8 @@ void lh_leases_step(struct lh_leases *l, struct lh_instant now, size_t work);
 /* When the next step is due at the latest. */
 struct lh_instant lh_leases_deadline(const struct lh_leases *l);
 
-/* Asserts that leases and clients agree with the engine. `lessee` is one client. */
-void lh_lessee_check(const struct lh_leases *l, const struct lh_lessee *lessee);
+/* Asserts that leases and clients agree with the engine. `client` is one client. */
+void lh_lease_client_check(const struct lh_leases *l, const struct lh_lease_client *client);
 
 static inline uint64_t lh_lease_id(uint64_t key)
 {
@@ -194,42 +196,44 @@ void lh_lease_init(struct lh_lease *lease, unsigned kind, uint64_t id);
 
 /* ---- Clients and their sessions. */
 
-void lh_lessee_init(struct lh_lessee *lessee, unsigned kind);
+void lh_lease_client_init(struct lh_lease_client *client, unsigned kind);
 
 /* It has a new session, from now on. Its last one was closed. */
-void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term);
+void lh_lease_client_open(
+    struct lh_leases *l, struct lh_lease_client *client, struct lh_duration term);
 /* By a message received before the clock showed `received_at`. UNKNOWN_SESSION: it has none. */
-LH_MUST_USE int lh_lessee_renew(
-    struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at);
+LH_MUST_USE int lh_lease_client_renew(
+    struct lh_leases *l, struct lh_lease_client *client, struct lh_instant received_at);
 /* It gave everything up: its sessions are over now, and in the next steps `ended` is called and its
  * leases follow, as if it had run out. */
-void lh_lessee_stop(struct lh_leases *l, struct lh_lessee *lessee);
+void lh_lease_client_stop(struct lh_leases *l, struct lh_lease_client *client);
 /* Its session will not be renewed any more; frees nothing (SES-5). */
-void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee);
+void lh_lease_client_close(struct lh_leases *l, struct lh_lease_client *client);
 /* The client is known to be dead, or gave everything up: its sessions and its leases are over. Its
  * record can go. */
-void lh_lessee_dissolve(
-    struct lh_leases *l, struct lh_lessee *lessee, enum lh_lease_end end, const char *why);
-bool lh_lessee_live(const struct lh_leases *l, const struct lh_lessee *lessee);
+void lh_lease_client_dissolve(
+    struct lh_leases *l, struct lh_lease_client *client, enum lh_lease_end end, const char *why);
+bool lh_lease_client_live(const struct lh_leases *l, const struct lh_lease_client *client);
 /* When its session ends; zero: it has none. */
-struct lh_instant lh_lessee_until(const struct lh_leases *l, const struct lh_lessee *lessee);
+struct lh_instant lh_lease_client_until(
+    const struct lh_leases *l, const struct lh_lease_client *client);
 
-/* A process below `lessee->process` is dead: what it held is free (SES-5). */
-void lh_lessee_free_dead(struct lh_leases *l, struct lh_lessee *lessee);
+/* A process below `client->process` is dead: what it held is free (SES-5). */
+void lh_lease_client_free_dead(struct lh_leases *l, struct lh_lease_client *client);
 /* Two processes have its number: what the first was granted nobody gives back. */
-void lh_lessee_disown(struct lh_leases *l, struct lh_lessee *lessee);
+void lh_lease_client_disown(struct lh_leases *l, struct lh_lease_client *client);
 
 /* ---- What a client shows of its leases: at a registration (SES-5a, LEASE-7), or within its
  * session if the sums differ (LEASE-8). Begin, one call for each lease shown, end; also in several
  * messages. */
 
-void lh_lessee_show_begin(struct lh_leases *l, struct lh_lessee *lessee);
+void lh_lease_client_show_begin(struct lh_leases *l, struct lh_lease_client *client);
 
 /* It shows the lease `id` at `version`. At a registration (`continue_it`) the lease goes on in the
  * present session if it is exactly the one granted. Returns the lease if it did, or, within a
  * session, if the client holds it at any version; NULL: not. */
-struct lh_lease *lh_lessee_shows(struct lh_leases *l, struct lh_lessee *lessee, unsigned kind,
-    uint64_t id, uint64_t version, bool continue_it);
+struct lh_lease *lh_lease_client_shows(struct lh_leases *l, struct lh_lease_client *client,
+    unsigned kind, uint64_t id, uint64_t version, bool continue_it);
 
 /* The process that shows, against the one that was granted to. */
 struct lh_lease_process {
@@ -239,24 +243,24 @@ struct lh_lease_process {
 };
 
 /* All was shown at a registration: what follows for leases that were not. */
-void lh_lessee_registered(
-    struct lh_leases *l, struct lh_lessee *lessee, struct lh_lease_process process);
+void lh_lease_client_registered(
+    struct lh_leases *l, struct lh_lease_client *client, struct lh_lease_process process);
 
 /* Does the client, by its sum, believe otherwise than this grantor? */
-bool lh_lessee_differs(const struct lh_lessee *lessee, struct lh_lease_sum theirs);
+bool lh_lease_client_differs(const struct lh_lease_client *client, struct lh_lease_sum theirs);
 
 /* All was shown within a session. What the client had confirmed and did not show is over. */
-void lh_lessee_resolved(struct lh_leases *l, struct lh_lessee *lessee);
+void lh_lease_client_resolved(struct lh_leases *l, struct lh_lease_client *client);
 
 /* ---- Leases. */
 
 /* Gives the free lease to the client. Errors of lh_grantor_grant(); also LEASE_HELD while a client
  * that is not back may hold it. */
 LH_MUST_USE int lh_lease_grant(struct lh_leases *l, struct lh_lease *lease,
-    struct lh_lessee *lessee, uint64_t version, enum lh_lease_mode mode);
+    struct lh_lease_client *client, uint64_t version, enum lh_lease_mode mode);
 /* A new version for the present holder, in its present session, where the lease is in force. */
 void lh_lease_raise(struct lh_leases *l, struct lh_lease *lease, uint64_t version);
-/* The grant goes out now, once more or for the first time: it counts from the holder's last
+/* The grant goes out now, again or for the first time: it counts from the holder's last
  * heartbeat, and our end moves first. False: it cannot be any more. */
 LH_MUST_USE bool lh_lease_renew(struct lh_leases *l, struct lh_lease *lease);
 void lh_lease_sent(struct lh_lease *lease);
@@ -265,8 +269,8 @@ void lh_lease_confirm(struct lh_lease *lease);
 /* Can the client ask for its extension? Extends such leases, all of one kind; `results` as of
  * lh_grantor_extend_many(). */
 bool lh_lease_extendable(
-    const struct lh_lease *lease, const struct lh_lessee *lessee, uint64_t version);
-void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
+    const struct lh_lease *lease, const struct lh_lease_client *client, uint64_t version);
+void lh_lease_extend_many(struct lh_leases *l, struct lh_lease_client *client,
     struct lh_lease *const *leases, size_t count, int *results);
 /* From now on it only runs out. */
 void lh_lease_let_end(struct lh_lease *lease);
@@ -281,7 +285,7 @@ void lh_lease_over(
 void lh_lease_forget(struct lh_leases *l, struct lh_lease *lease);
 
 /* Does this very process of the client hold it? */
-bool lh_lease_is_of(const struct lh_lease *lease, const struct lh_lessee *lessee);
+bool lh_lease_is_of(const struct lh_lease *lease, const struct lh_lease_client *client);
 /* Does the engine hold it in force? */
 bool lh_lease_in_force(const struct lh_leases *l, const struct lh_lease *lease);
 /* In force, or it may be. */

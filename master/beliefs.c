@@ -14,19 +14,19 @@ bool lh_master_lease_of(
 
     if (c == NULL || lh_m_holder(c) == NULL)
         return false;
-    const struct lh_lease *granted = &c->motion->grant->lease;
+    const struct lh_lease *granted = &c->active->grant->lease;
     struct lh_instant wait_end = lh_lease_wait_end(&m->leases, granted);
     waiting = granted->waiting && lh_instant_before(now, wait_end);
-    engine = c->motion->grant->lease.session != 0 &&
+    engine = c->active->grant->lease.session != 0 &&
              lh_grantor_find(m->leases.engine, c->id, now, &info) &&
-             info.session == c->motion->grant->lease.session;
+             info.session == c->active->grant->lease.session;
     if (!waiting && !engine)
         return false;
     *lease = (struct lh_master_lease){.holder = lh_m_holder(c)->id,
-        .version = c->motion->grant->lease.version,
+        .version = c->active->grant->lease.version,
         .end = waiting ? wait_end : info.end,
-        .confirmed = c->motion->grant->lease.confirmed,
-        .recalling = c->motion->grant->lease.recalling,
+        .confirmed = c->active->grant->lease.confirmed,
+        .recalling = c->active->grant->lease.recalling,
         .waiting = !engine};
     if (engine)
         lease->end = lh_instant_max(lease->end, info.end);
@@ -39,10 +39,10 @@ bool lh_master_session_of(const struct lh_master *m, const char *server, struct 
     const struct lh_m_server *s;
 
     HASH_FIND_STR(m->servers, server, s);
-    if (s == NULL || s->session.lessee.session == 0 ||
-        !lh_grantor_session_live(m->leases.engine, s->session.lessee.session, now))
+    if (s == NULL || s->session.client.session == 0 ||
+        !lh_grantor_session_live(m->leases.engine, s->session.client.session, now))
         return false;
-    *session = lh_m_wire_session(m, s->session.lessee.session);
-    *end = lh_lessee_until(&m->leases, &s->session.lessee);
+    *session = lh_m_wire_session(m, s->session.client.session);
+    *end = lh_lease_client_until(&m->leases, &s->session.client);
     return true;
 }

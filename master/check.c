@@ -60,7 +60,7 @@ static void check_pairs(const struct lh_master *m)
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_m_roll *roll = c->motion->seal->roll;
+    const struct lh_m_roll *roll = c->active->seal->roll;
 
     LH_ASSERT((roll != NULL) == (c->intent_to_seal && !c->sealed));
     if (roll == NULL)
@@ -76,14 +76,14 @@ static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 }
 
 /* It is in the indexes that it belongs to, and all of its record is idle if it has none. */
-static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
+static void check_active(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_m_motion *mo = (struct lh_m_motion *)(uintptr_t)c->motion;
+    struct lh_m_active *mo = (struct lh_m_active *)(uintptr_t)c->active;
 
     LH_ASSERT((lh_idmap_find(&m->open, c->id) == c) == !c->sealed);
     if (mo == &lh_m_idle)
         return;
-    LH_ASSERT(mo->chunk == c && (!mo->stirred || !m->started) && c->seen_behind == 0);
+    LH_ASSERT(mo->chunk == c && (!mo->unsettled || !m->started) && c->seen_behind == 0);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, mo) == mo) ==
               (mo->grant->lease.holder != NULL));
     LH_ASSERT((RB_FIND(lh_m_wanting, (struct lh_m_wanting *)(uintptr_t)&m->wanting, mo) == mo) ==
@@ -92,15 +92,15 @@ static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
 
 static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
-    LH_ASSERT(!c->motion->dirty && c->motion->ticket < m->commit.next_ticket);
+    LH_ASSERT(!c->active->dirty && c->active->ticket < m->commit.next_ticket);
     if (c->removed) {
         LH_ASSERT(
-            c->file == NULL && lh_m_holder(c) == NULL && !lh_m_is_durable(m, c->motion->ticket));
+            c->file == NULL && lh_m_holder(c) == NULL && !lh_m_is_durable(m, c->active->ticket));
         return;
     }
     LH_ASSERT(lh_m_file_chunk(c->file, c->index) == c);
     LH_ASSERT(c->created == (c->version > 0));
-    LH_ASSERT(c->motion->creation->under_way == !c->created);
+    LH_ASSERT(c->active->creation->under_way == !c->created);
     LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX &&
               (c->members == c->few) == (c->member_count <= LH_M_FEW));
     for (uint32_t i = 0; i < c->member_count; i++)
@@ -109,26 +109,26 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         const struct lh_m_chunk *before = lh_m_file_chunk(c->file, c->index - 1);
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
     }
-    check_motion(m, c);
+    check_active(m, c);
     if (lh_m_holder(c) != NULL) {
         /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
         LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
         LH_ASSERT(c->sealed || lh_m_member(c, lh_m_holder(c)) != NULL);
-        LH_ASSERT(c->intent_to_seal ? c->motion->grant->lease.version < c->version
-                                    : c->motion->grant->lease.version == c->version);
-        LH_ASSERT(c->motion->grant->lease.ending == c->intent_to_seal);
-        LH_ASSERT(c->motion->grant->fence <= c->file->motion->fence || /* TOK-2 */
+        LH_ASSERT(c->intent_to_seal ? c->active->grant->lease.version < c->version
+                                    : c->active->grant->lease.version == c->version);
+        LH_ASSERT(c->active->grant->lease.ending == c->intent_to_seal);
+        LH_ASSERT(c->active->grant->fence <= c->file->active->fence || /* TOK-2 */
                   LH_PLANTED("lower-token-admitted-after-roll"));
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
     if (lh_grantor_find(m->leases.engine, c->id, m->now, &info)) {
-        LH_ASSERT(info.version == c->motion->grant->lease.version &&
-                  info.session == c->motion->grant->lease.session);
+        LH_ASSERT(info.version == c->active->grant->lease.version &&
+                  info.session == c->active->grant->lease.session);
         LH_ASSERT(lh_m_holder(c) != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->motion->grant->lease.sent || lh_m_is_durable(m, c->motion->grant->ticket));
+    LH_ASSERT(!c->active->grant->lease.sent || lh_m_is_durable(m, c->active->grant->ticket));
     check_roll(m, c);
 }
 
@@ -143,8 +143,8 @@ static void check_extras(const struct lh_master *m)
 
     TAILQ_FOREACH(e, &m->garbage.extras, all_link) {
         size_t found = 0;
-        LH_ASSERT(e->server->session.lessee.session != 0);
-        TAILQ_FOREACH(other, &e->chunk->motion->extras, link)
+        LH_ASSERT(e->server->session.client.session != 0);
+        TAILQ_FOREACH(other, &e->chunk->active->extras, link)
             found += other->server == e->server;
         LH_ASSERT(found == 1);
         extras++;
@@ -163,22 +163,22 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     uint32_t waiters = 0;
     struct lh_m_waiter *w;
 
-    LH_ASSERT(!f->motion->dirty && !f->removed && !f->motion->in_work);
+    LH_ASSERT(!f->active->dirty && !f->removed && !f->active->in_work);
     if (f->trashed)
         LH_ASSERT(RB_FIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, f) == f &&
-                  TAILQ_EMPTY(&f->motion->waiters) && f->motion->prealloc == NULL);
+                  TAILQ_EMPTY(&f->active->waiters) && f->active->prealloc == NULL);
     else
         LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
-    LH_ASSERT(!f->motion->stirred || !m->started);
-    LH_ASSERT((f->motion->fence == 0) == (f->motion->lock_name == NULL));
+    LH_ASSERT(!f->active->unsettled || !m->started);
+    LH_ASSERT((f->active->fence == 0) == (f->active->lock_name == NULL));
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
     for (size_t i = 0; i < f->chunk_count; i++)
         LH_ASSERT(lh_m_file_chunk(f, i)->file == f && lh_m_file_chunk(f, i)->index == i);
-    TAILQ_FOREACH(w, &f->motion->waiters, file_link) {
+    TAILQ_FOREACH(w, &f->active->waiters, file_link) {
         LH_ASSERT(w->file == f && lh_timer_is_set(&w->timer));
         waiters++;
     }
-    LH_ASSERT(waiters == f->motion->waiter_count);
+    LH_ASSERT(waiters == f->active->waiter_count);
 }
 
 static void check_server(const struct lh_master *m, const struct lh_m_server *s)
@@ -190,10 +190,10 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
         LH_ASSERT(l != NULL && l->session == &s->session);
     }
-    lh_lessee_check(&m->leases, &s->session.lessee);
-    LH_ASSERT(s->session.lessee.process == s->incarnation);
-    LH_ASSERT(!lh_m_forgotten(s) || (s->session.lessee.count == 0 &&
-                                        s->session.lessee.session == 0 && s->session.link == 0));
+    lh_lease_client_check(&m->leases, &s->session.client);
+    LH_ASSERT(s->session.client.process == s->incarnation);
+    LH_ASSERT(!lh_m_forgotten(s) || (s->session.client.count == 0 &&
+                                        s->session.client.session == 0 && s->session.link == 0));
 }
 
 /* REC-4 and KEEP-1: what repair does, and what it counts. */
@@ -210,13 +210,13 @@ static void check_repair(const struct lh_master *m)
         uint32_t copies_here = 0;
         conditions[c->condition]++;
         enqueued += c->enqueued;
-        grants += c->motion->repair.granted;
-        waiting += c->motion->repair.wanting;
-        want_bytes += c->motion->repair.wanting ? c->motion->repair.want_bytes : 0;
-        TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        grants += c->active->repair.granted;
+        waiting += c->active->repair.wanting;
+        want_bytes += c->active->repair.wanting ? c->active->repair.want_bytes : 0;
+        TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
             copies_here++;
         LH_ASSERT(
-            copies_here == c->motion->repair.copy_count && copies_here <= c->file->replication);
+            copies_here == c->active->repair.copy_count && copies_here <= c->file->replication);
         for (uint32_t i = 0; i < c->member_count; i++)
             if (c->members[i].joining)
                 LH_ASSERT(!c->sealed && lh_m_server_of(m, &c->members[i]) != lh_m_holder(c));
@@ -239,7 +239,7 @@ static void check_repair(const struct lh_master *m)
         }
         LH_ASSERT(in == s->copies_in && out == s->copies_out);
         LH_ASSERT(in <= m->config.repair_streams && out <= 2 * m->config.repair_streams);
-        LH_ASSERT(in == 0 || s->session.lessee.session != 0);
+        LH_ASSERT(in == 0 || s->session.client.session != 0);
     }
 }
 
@@ -253,7 +253,7 @@ static void check_loaded(const struct lh_master *m)
     const struct lh_m_chunk *c;
     const struct lh_m_file *f;
     const struct lh_m_server *s;
-    struct lh_m_motion *mo;
+    struct lh_m_active *mo;
     const struct lh_m_roll *roll;
 
     LH_IDMAP_FOREACH(c, &m->chunks) {
@@ -261,13 +261,13 @@ static void check_loaded(const struct lh_master *m)
         open += !c->sealed;
         leased += lh_m_holder(c) != NULL;
         creating += !c->created;
-        rolling += c->motion->seal->roll != NULL;
+        rolling += c->active->seal->roll != NULL;
     }
     LH_IDMAP_FOREACH(f, &m->files)
-        LH_ASSERT((f->trashed || f->motion->fence != 0) == (f->motion != &lh_m_file_idle) &&
+        LH_ASSERT((f->trashed || f->active->fence != 0) == (f->active != &lh_m_file_idle) &&
                   f->chunk_count <= m->chunks.count);
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-        held += s->session.lessee.count;
+        held += s->session.client.count;
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         waiting++;
     TAILQ_FOREACH(creation, &m->creating, link)
@@ -278,8 +278,8 @@ static void check_loaded(const struct lh_master *m)
     RB_FOREACH(mo, lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased) {
         leased--;
     }
-    LH_ASSERT(open == m->open.count && leased == 0 && TAILQ_EMPTY(&m->stirred) &&
-              TAILQ_EMPTY(&m->stirred_files) && TAILQ_EMPTY(&m->work) && m->enqueued.count == 0);
+    LH_ASSERT(open == m->open.count && leased == 0 && TAILQ_EMPTY(&m->unsettled) &&
+              TAILQ_EMPTY(&m->unsettled_files) && TAILQ_EMPTY(&m->work) && m->enqueued.count == 0);
     LH_ASSERT(m->timers.count <= 1); /* of the service of leases */
 }
 
@@ -332,7 +332,7 @@ static void check_program(const struct lh_master *m, const struct lh_m_program *
         attached++;
     }
     LH_ASSERT(attached == p->attached_count);
-    LH_ASSERT(!p->back || (!p->over && p->session.lessee.former == 0));
+    LH_ASSERT(!p->back || (!p->over && p->session.client.former == 0));
     LH_ASSERT(!p->over || ((p->closed || p->session.link == 0) && p->request_count == 0));
     LH_ASSERT(p->session.link != 0 || (p->parked || p->over || !m->started));
     if (p->session.link != 0) {
@@ -340,7 +340,7 @@ static void check_program(const struct lh_master *m, const struct lh_m_program *
         HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
         LH_ASSERT(l != NULL && l->session == &p->session);
     }
-    lh_lessee_check(&m->leases, &p->session.lessee);
+    lh_lease_client_check(&m->leases, &p->session.client);
 }
 
 static void check_programs(const struct lh_master *m)
@@ -354,8 +354,8 @@ static void check_programs(const struct lh_master *m)
         check_program(m, p);
         programs++;
         over += p->over;
-        away += p->session.lessee.promised != 0;
-        LH_ASSERT(p->session.lessee.promised == 0 || p->session.lessee.former != 0);
+        away += p->session.client.promised != 0;
+        LH_ASSERT(p->session.client.promised == 0 || p->session.client.former != 0);
         lookups_away += p->awaited_for_lookups;
         LH_ASSERT(!p->awaited_for_lookups || (p->lookups && !p->back && !p->over));
     }

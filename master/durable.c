@@ -20,24 +20,24 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
     const struct lh_m_extra *e;
     const struct lh_m_copy *copy;
 
-    if (!lh_m_is_durable(m, c->motion->ticket))
+    if (!lh_m_is_durable(m, c->active->ticket))
         return; /* a newer change is under way; its commit comes here again */
     if (c->removed) {
         for (uint32_t i = 0; i < c->member_count; i++)
             lh_m_send_remove(m, lh_m_server_of(m, &c->members[i]), c->id, c->version);
-        TAILQ_FOREACH(e, &c->motion->extras, link)
+        TAILQ_FOREACH(e, &c->active->extras, link)
             lh_m_send_remove(m, e->server, c->id, c->version);
-        TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
             if (lh_m_member(c, copy->target) == NULL)
                 lh_m_send_remove(m, copy->target, c->id, c->version);
         lh_m_chunk_free(m, c);
         return;
     }
     lh_m_seal_durable(m, c);
-    if (c->motion->creation->under_way)
+    if (c->active->creation->under_way)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);
-    lh_m_tell_full(m, c);
+    lh_m_notify_full(m, c);
     lh_m_roll_durable(m, c);
     lh_m_enqueue(m, c);
     lh_m_touch(m, c->file);

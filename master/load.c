@@ -76,14 +76,14 @@ static int load_file(
     f->chunk_size = record->chunk_size;
     f->created_unix_ms = record->created_unix_ms;
     f->on_primary_loss = (uint8_t)record->on_primary_loss;
-    if (record->trashed || record->fence != 0 || f->motion != &lh_m_file_idle) {
-        struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    if (record->trashed || record->fence != 0 || f->active != &lh_m_file_idle) {
+        struct lh_m_file_active *fm = lh_m_move_file(m, f);
         lh_m_fence_load(
             m, f, record->lock_name, LH_PLANTED("fence-forgotten-at-restart") ? 0 : record->fence);
         fm->trash_left = lh_milliseconds(record->trashed ? record->trash_left_ms : 0);
         fm->trash_number = record->trashed ? record->trash_number : 0;
     }
-    lh_m_file_motions_settle(m);
+    lh_m_file_actives_settle(m);
     return LH_OK;
 }
 
@@ -157,7 +157,7 @@ static int load_chunk(
         return CORRUPT(
             "chunk %" PRIu64 " of \"%s\" does not fit what is around it", record->index, f->path);
     take_chunk(m, f, record);
-    lh_m_motions_settle(m);
+    lh_m_actives_settle(m);
     return LH_OK;
 }
 
@@ -165,7 +165,7 @@ static void load_server(struct lh_master *m, const LeaseholdStored__Server *reco
 {
     struct lh_m_server *s = lh_m_server_get(m, record->server_id);
 
-    s->incarnation = s->session.lessee.process = record->incarnation;
+    s->incarnation = s->session.client.process = record->incarnation;
     s->registration = record->registration;
     s->process = record->process;
     s->reached = record->reached;

@@ -253,7 +253,7 @@ static struct lh_instant wall_clock(const struct lh_master *m, const struct lh_i
 
 static void advance_files(struct lh_master *m)
 {
-    struct lh_m_file_motion *fm;
+    struct lh_m_file_active *fm;
 
     while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
         TAILQ_REMOVE(&m->work, fm, work_link);
@@ -295,8 +295,8 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_history_step(m);
         lh_m_flush(m);
         lh_m_programs_step(m);
-        lh_m_motions_settle(m);
-        lh_m_file_motions_settle(m);
+        lh_m_actives_settle(m);
+        lh_m_file_actives_settle(m);
         if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
             m->stopped = true;
             lh_fx_stopped(fx, LH_OK);
@@ -370,8 +370,8 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waited);
-    TAILQ_INIT(&m->stirred);
-    TAILQ_INIT(&m->stirred_files);
+    TAILQ_INIT(&m->unsettled);
+    TAILQ_INIT(&m->unsettled_files);
     TAILQ_INIT(&m->copies);
     RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);

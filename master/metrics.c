@@ -19,8 +19,8 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         known++;
         live += lh_m_live(m, s);
-        failing += s->room.failing;
-        read_only += s->room.read_only;
+        failing += s->space.failing;
+        read_only += s->space.read_only;
         draining += lh_m_drained(s);
         unheard += lh_m_live(m, s) && !lh_m_reached(s);
     }

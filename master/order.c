@@ -26,12 +26,12 @@ static void order_servers(struct lh_master *m)
 }
 
 /* Nothing becomes idle by its place in a list: lh_m_move() would have all of them looked at. */
-static struct lh_m_grant *writable_grant(const struct lh_m_motion *mo)
+static struct lh_m_grant *writable_grant(const struct lh_m_active *mo)
 {
     return (struct lh_m_grant *)(uintptr_t)mo->grant;
 }
 
-static struct lh_m_creation *writable_creation(const struct lh_m_motion *mo)
+static struct lh_m_creation *writable_creation(const struct lh_m_active *mo)
 {
     return (struct lh_m_creation *)(uintptr_t)mo->creation;
 }
@@ -60,7 +60,7 @@ static void order_values(struct lh_master *m)
 
 void lh_m_order(struct lh_master *m)
 {
-    struct lh_m_motion *mo;
+    struct lh_m_active *mo;
     const struct lh_m_chunk *c;
 
     order_servers(m);
@@ -71,9 +71,9 @@ void lh_m_order(struct lh_master *m)
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->rolls);
     LH_IDMAP_FOREACH(c, &m->open) {
-        if (c->motion->creation->under_way)
-            TAILQ_INSERT_TAIL(&m->creating, writable_creation(c->motion), link);
-        if (c->motion->seal->roll != NULL)
-            TAILQ_INSERT_TAIL(&m->rolls, c->motion->seal->roll, link);
+        if (c->active->creation->under_way)
+            TAILQ_INSERT_TAIL(&m->creating, writable_creation(c->active), link);
+        if (c->active->seal->roll != NULL)
+            TAILQ_INSERT_TAIL(&m->rolls, c->active->seal->roll, link);
     }
 }

@@ -122,12 +122,12 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
     return true;
 }
 
-static void promised(void *core, struct lh_lessee *lessee)
+static void promised(void *core, struct lh_lease_client *client)
 {
-    lh_m_promise_to_server(core, lh_m_lessee_server(lessee));
+    lh_m_promise_to_server(core, lh_m_client_server(client));
 }
 
-static const struct lh_lessee_owner sessions = {
+static const struct lh_lease_client_owner sessions = {
     .ended = lh_m_session_expired, .promised = promised};
 
 /* ---- Programs. */
@@ -161,9 +161,9 @@ static void waited(void *core)
 void lh_m_wire(struct lh_master *m)
 {
     lh_leases_init(&m->leases, m, &m->timers, waited);
-    lh_leases_lessee_kind(&m->leases, LH_M_CHUNKSERVER, &sessions);
+    lh_leases_client_kind(&m->leases, LH_M_CHUNKSERVER, &sessions);
     lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
-    lh_leases_lessee_kind(&m->leases, LH_M_PROGRAM, &lh_m_program_sessions);
+    lh_leases_client_kind(&m->leases, LH_M_PROGRAM, &lh_m_program_sessions);
     lh_leases_light_kind(&m->leases, LH_M_LEASE_LOCK, &lh_m_lock_leases, true);
     lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &lh_m_cache_leases, false);
     m->session_kinds[LH_M_CHUNKSERVER] = &lh_m_chunkservers;

@@ -49,8 +49,7 @@ static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_GARBAGE] = M("Master", "Garbage", garbage, false, false, 0, 0),
     [LH_METHOD_MASTERS] = M("Master", "Masters", masters, false, false, 0, 0),
     [LH_METHOD_TRANSFER] = M("Master", "Transfer", transfer, false, false, 0, 0),
-    [LH_METHOD_FORGET_MASTER] =
-        M("Master", "ForgetMaster", forget_master, false, false, 0, 0),
+    [LH_METHOD_FORGET_MASTER] = M("Master", "ForgetMaster", forget_master, false, false, 0, 0),
     [LH_METHOD_LIST_EVENTS] = M("Master", "ListEvents", list_events, false, false, 0, 0),
     [LH_METHOD_LEASE_SESSION] = M("Leases", "Session", lease_session, true, true, 0, 0),
     [LH_METHOD_GET] = M("Leases", "Get", get, false, false, 0, 0),
@@ -223,11 +222,11 @@ void lh_fx_send(
         e->payload = lh_buf_take(payload);
 }
 
-void lh_fx_send_told(
+void lh_fx_send_notified(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
     lh_fx_send(fx, link, message, payload);
-    fx->items[fx->count - 1].tell = true;
+    fx->items[fx->count - 1].notify = true;
 }
 
 void lh_fx_reply(

@@ -51,7 +51,7 @@ void lh_fx_send(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
 /* The same, and LH_IN_SENT comes when it has left. */
-void lh_fx_send_told(
+void lh_fx_send_notified(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
 /* Served unary link: the reply, then the end. */

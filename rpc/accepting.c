@@ -92,7 +92,7 @@ static void leave(int listener)
         w->left = true;
     pthread_mutex_unlock(&watched.lock);
     if (begins)
-        lh_connections_tend_soon();
+        lh_connections_housekeep_soon();
 }
 
 void lh_connections_wake_listeners(void)

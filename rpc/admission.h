@@ -12,7 +12,7 @@ bool lh_connections_admit(int fd, const struct sockaddr_storage *address);
 bool lh_connections_turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener);
 
 /* Calls lh_connections_wake_listeners() some milliseconds from now. */
-void lh_connections_tend_soon(void);
+void lh_connections_housekeep_soon(void);
 
 /* Has those listeners come back to accept whose queue was left as it was. */
 void lh_connections_wake_listeners(void);

@@ -58,16 +58,16 @@ static bool end_pauses(void)
 }
 
 /* Does what is due of what waits. */
-static bool tend(void)
+static bool housekeep(void)
 {
     lh_connections_wake_listeners();
     return end_pauses();
 }
 
-void lh_connections_tend_soon(void)
+void lh_connections_housekeep_soon(void)
 {
     pthread_mutex_lock(&table.lock);
-    (void)lh_pacing_begin(tend);
+    (void)lh_pacing_begin(housekeep);
     pthread_mutex_unlock(&table.lock);
 }
 
@@ -89,7 +89,7 @@ size_t lh_connections_may_receive(int fd)
             DL_DELETE(c->peer->connections, c); /* what waits for longest is woken first */
             DL_APPEND(c->peer->connections, c);
         } else if (!may && !c->paced) {
-            may = table.paced == 0 && !lh_pacing_begin(tend);
+            may = table.paced == 0 && !lh_pacing_begin(housekeep);
             lh_connections_set_paced(c, !may);
             table.figures.paced += c->paced;
         }

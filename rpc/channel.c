@@ -129,7 +129,7 @@ static uint64_t generation_of(struct lh_tls *tls)
 {
     if (tls == NULL)
         return 0;
-    lh_tls_tend(tls);
+    lh_tls_housekeep(tls);
     struct lh_tls_pem *pem = lh_tls_current(tls);
     uint64_t generation = pem->generation;
     lh_tls_pem_unref(pem);
@@ -205,7 +205,7 @@ char *lh_rpc_channel_refusal(const struct channel *channel, const char *text)
     return lh_rpc_answerer_refusal(channel->answerer);
 }
 
-/* ---- who answers, once more ---- */
+/* ---- who answers, again ---- */
 
 struct asked {
     struct channel **all; /* each with a reference, some several times */

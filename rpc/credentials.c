@@ -39,7 +39,7 @@ static grpc_ssl_certificate_config_reload_status fetch(
     struct lh_rpc *rpc = arg;
     grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 
-    lh_tls_tend(rpc->tls);
+    lh_tls_housekeep(rpc->tls);
     struct lh_tls_pem *pem = lh_tls_current(rpc->tls);
     if (pem->generation != rpc->served_generation) {
         const grpc_ssl_pem_key_cert_pair pair = {pem->key, pem->cert};

@@ -18,7 +18,7 @@
 /* What a completion queue's event names: it is told how its batch went, once. */
 struct tag {
     void (*done)(struct tag *tag, bool success);
-    /* gRPC orders the start of a batch before its event. Stated here once more, since thread
+    /* gRPC orders the start of a batch before its event. Stated here again, since thread
      * sanitizers do not see into gRPC: written before the start, read before `done`. */
     _Atomic unsigned posts;
 };
@@ -99,7 +99,7 @@ struct link_handler {
 
 struct queued {
     struct lh_buf bytes;
-    bool tell;
+    bool notify;
     struct queued *next;
 };
 
@@ -140,10 +140,10 @@ struct lh_rpc_link {
     char *close_text;
     /* Served links: bytes of messages that count as rpc->unsent, and of the one being sent. */
     uint64_t unsent, sending_bytes;
-    bool sending_tell; /* its owner wants to know when it has left */
-    bool over;         /* the call's end was seen: no further batch is of use */
-    bool reported;     /* no more callbacks: the owner closed it, or on_closed was called */
-    bool ended;        /* the call was given back to gRPC */
+    bool sending_notify; /* its owner wants to know when it has left */
+    bool over;           /* the call's end was seen: no further batch is of use */
+    bool reported;       /* no more callbacks: the owner closed it, or on_closed was called */
+    bool ended;          /* the call was given back to gRPC */
     unsigned under_way, callbacks;
     int end_error;
     char *end_text;

@@ -180,11 +180,11 @@ static void count_sent(struct lh_rpc_link *link, uint64_t bytes)
     atomic_fetch_sub_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
-void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool tell)
+void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool notify)
 {
     struct queued *q = lh_realloc_array(NULL, 1, sizeof *q);
 
-    *q = (struct queued){.bytes = bytes, .tell = tell};
+    *q = (struct queued){.bytes = bytes, .notify = notify};
     pthread_mutex_lock(&link->lock);
     bool useless = link->over || link->close_wanted;
     if (!useless) {
@@ -248,7 +248,7 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
         if (link->queue == NULL)
             link->queue_end = &link->queue;
         link->sending_bytes = q->bytes.size;
-        link->sending_tell = q->tell;
+        link->sending_notify = q->notify;
     }
     bool last = link->queue == NULL;
     bool status = status_due && last;
@@ -433,9 +433,9 @@ static void send_done(struct tag *tag, bool success)
     if (link->served && !link->unary_reply)
         count_sent(link, link->sending_bytes);
     link->sending_bytes = 0;
-    bool tell = link->sending_tell && success && !link->over && !link->reported;
-    link->sending_tell = false;
-    if (!tell) {
+    bool notify = link->sending_notify && success && !link->over && !link->reported;
+    link->sending_notify = false;
+    if (!notify) {
         flush_locked(link);
         return;
     }

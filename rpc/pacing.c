@@ -9,7 +9,7 @@
 #define EACH_NS 4000000
 
 static struct {
-    bool (*tend)(void);
+    bool (*housekeep)(void);
     sem_t begun;
     bool running;
 } pacing;
@@ -33,18 +33,18 @@ static void *pacing_main(void *arg)
             ;
         do
             (void)nanosleep(&each, NULL);
-        while (pacing.tend());
+        while (pacing.housekeep());
     }
     return NULL;
 }
 
-bool lh_pacing_begin(bool (*tend)(void))
+bool lh_pacing_begin(bool (*housekeep)(void))
 {
     pthread_t thread;
     sigset_t all, before;
 
     if (!pacing.running) {
-        pacing.tend = tend;
+        pacing.housekeep = housekeep;
         (void)sem_init(&pacing.begun, 0, 0);
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -10,4 +10,4 @@ void lh_pacing_again(int fd);
 /* Calls `tend` every some milliseconds as long as that returns true, in a thread of its own; from
  * then on not, until the next call here. `tend` takes the lock that the caller has. False: there is
  * no thread. */
-bool lh_pacing_begin(bool (*tend)(void));
+bool lh_pacing_begin(bool (*housekeep)(void));

@@ -171,7 +171,7 @@ void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures);
 
 /* To be called every some hundred milliseconds by a server: drops replies that nobody takes and
  * requests that do not come, and looks for renewed certificates. Any thread. */
-void lh_rpc_tend(struct lh_rpc *rpc);
+void lh_rpc_housekeep(struct lh_rpc *rpc);
 
 /* The files behind its connections with nodes of ours; NULL: in the clear. It stays the rpc's. */
 struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc);
@@ -217,7 +217,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link);
 /* Queues one message; takes over `bytes`. Without effect on a link that is over or was closed. */
 void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes);
 /* The same; with `tell` on_sent says when it has left, unless the link ends first. */
-void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool tell);
+void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool notify);
 
 /* Ends the link. A served one sends what was queued and then `error` as a gRPC status whose message
  * is "NAME: text"; an opened one is cancelled. `text` is copied and may be NULL. */

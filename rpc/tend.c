@@ -69,14 +69,14 @@ static struct lh_rpc_link **served_links(struct lh_rpc *rpc, size_t *count)
     return all;
 }
 
-void lh_rpc_tend(struct lh_rpc *rpc)
+void lh_rpc_housekeep(struct lh_rpc *rpc)
 {
     const struct lh_rpc_config *c = &rpc->config;
     uint64_t now = lh_rpc_now_ns();
     size_t count;
 
-    lh_tls_tend(rpc->tls);
-    lh_tls_tend(rpc->foreign_tls);
+    lh_tls_housekeep(rpc->tls);
+    lh_tls_housekeep(rpc->foreign_tls);
     uint64_t unsent = lh_rpc_unsent(rpc);
     bool stuck = (c->unsent_max != 0 && unsent > c->unsent_max / 2) ||
                  (c->peer_unsent_max != 0 && unsent > c->peer_unsent_max / 2);

@@ -316,7 +316,7 @@ static void say_failed(struct lh_tls *tls, int64_t now)
     say(tls, LH_WARN, text);
 }
 
-void lh_tls_tend(struct lh_tls *tls)
+void lh_tls_housekeep(struct lh_tls *tls)
 {
     if (tls == NULL)
         return;

@@ -46,7 +46,7 @@ void lh_tls_unref(struct lh_tls *tls);
 
 /* Has the files been replaced, reads them. Looks at most once a second, so that everybody may call
  * it who is about to need them; a server does so all the time. NULL is allowed. */
-void lh_tls_tend(struct lh_tls *tls);
+void lh_tls_housekeep(struct lh_tls *tls);
 
 /* What the files contained when they were last found usable. */
 struct lh_tls_pem {

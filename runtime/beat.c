@@ -43,7 +43,7 @@ static bool lock_within(struct lh_loop *loop, struct lh_duration timeout)
     return true;
 }
 
-bool lh_loop_goes_on(struct lh_loop *loop, struct lh_duration timeout)
+bool lh_loop_is_responsive(struct lh_loop *loop, struct lh_duration timeout)
 {
     if (!lock_within(loop, timeout))
         return false;

@@ -145,7 +145,7 @@ void lh_disk_finish(struct lh_disk_io *io)
     }
 }
 
-void lh_disk_tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count)
+void lh_disk_notify(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count)
 {
     if (count == 0)
         return;
@@ -256,7 +256,7 @@ static void *worker_main(void *arg)
         do_blocking(io);
         lh_disk_finish(io);
         looks_next = true;
-        lh_disk_tell(disk, io, 1);
+        lh_disk_notify(disk, io, 1);
         looks_next = false;
         pthread_mutex_lock(&disk->lock);
     }

@@ -22,7 +22,7 @@ struct lh_disk {
     struct io_uring ring;
     pthread_mutex_t ring_lock; /* for submitting */
     unsigned in_ring;
-    /* The kernel orders a submission before its completion. Stated here once more, since thread
+    /* The kernel orders a submission before its completion. Stated here again, since thread
      * sanitizers do not see into the ring: added to before the one, read after the other. */
     _Atomic unsigned ring_posts;
     pthread_t reaper;
@@ -75,4 +75,4 @@ int lh_disk_refused(const struct lh_disk_io *io, int system_errno);
 void lh_disk_finish(struct lh_disk_io *io);
 
 /* Tells of `count` finished operations, linked by `next`. */
-void lh_disk_tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count);
+void lh_disk_notify(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count);

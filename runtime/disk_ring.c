@@ -122,7 +122,7 @@ static void *reaper_main(void *arg)
             lh_disk_ring_submit(disk, io);
         }
         ring_leave(disk, (unsigned)count);
-        lh_disk_tell(disk, first, count);
+        lh_disk_notify(disk, first, count);
     }
     return NULL;
 }

@@ -154,7 +154,7 @@ static void carry_out_link(struct lh_loop *loop, struct lh_dispatch *d, struct l
     case LH_FX_SEND:
         lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
             &e->payload, loop->config.alone_bytes, loop->config.piece_bytes,
-            e->tell ? put_told : put_message, link->rpc);
+            e->notify ? put_told : put_message, link->rpc);
         lh_dispatch_flush_link(d, link);
         break;
     case LH_FX_CLOSE:
@@ -290,15 +290,16 @@ static void rearm_timer(struct lh_loop *loop)
 static bool is_news(struct lh_loop *loop, const struct lh_input *in)
 {
     struct lh_loop_link *link = find(loop, in->link);
-    struct lh_instant told = link->progress_told;
+    struct lh_instant notified = link->progress_notified;
 
     if (in->kind == LH_IN_MESSAGE) {
-        link->progress_told = (struct lh_instant){0};
+        link->progress_notified = (struct lh_instant){0};
         return true;
     }
-    if (told.ns != 0 && lh_instant_until(told, in->now).ns < loop->config.progress_interval.ns)
+    if (notified.ns != 0 &&
+        lh_instant_until(notified, in->now).ns < loop->config.progress_interval.ns)
         return false;
-    link->progress_told = in->now;
+    link->progress_notified = in->now;
     return true;
 }
 
@@ -397,7 +398,7 @@ static void tell_stopped(struct lh_loop *loop, int error)
     if (loop->config.on_stopped != NULL)
         loop->config.on_stopped(loop->config.arg, error);
     pthread_mutex_lock(&loop->lock);
-    loop->stopped_told = true;
+    loop->stopped_notified = true;
     pthread_cond_broadcast(&loop->stopped_changed);
     pthread_mutex_unlock(&loop->lock);
 }

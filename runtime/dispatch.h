@@ -15,11 +15,11 @@
 struct lh_loop_link {
     uint64_t id;
     enum lh_method method;
-    bool known;                      /* in the table: the core may name it and hears of it */
-    bool held;                       /* LH_FX_HOLD */
-    bool reading;                    /* asked for a message that has not been fed yet */
-    _Atomic bool dirty;              /* some dispatch will flush it */
-    struct lh_instant progress_told; /* of the message that is arriving; 0: not yet */
+    bool known;                          /* in the table: the core may name it and hears of it */
+    bool held;                           /* LH_FX_HOLD */
+    bool reading;                        /* asked for a message that has not been fed yet */
+    _Atomic bool dirty;                  /* some dispatch will flush it */
+    struct lh_instant progress_notified; /* of the message that is arriving; 0: not yet */
     /* Of whoever was brought the last piece, until it asks for the next one. */
     struct lh_wire_arrival arrival;
     struct lh_rpc_link *rpc;
@@ -82,7 +82,7 @@ struct lh_loop {
     _Atomic uint64_t reading_bytes; /* asked of the disk for replies */
     bool stop_asked;
     bool stopped; /* the core emitted STOPPED, or the loop is being destroyed: nothing is fed */
-    bool stopped_told;
+    bool stopped_notified;
     int stop_error;
     pthread_cond_t stopped_changed;
     _Atomic bool ending;

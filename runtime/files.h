@@ -36,7 +36,7 @@ LH_MUST_USE int lh_files_open(
  * Errors: what lh_error_from_errno() says. */
 LH_MUST_USE int lh_files_make_writable(struct lh_files *files, struct lh_disk_file *file);
 
-/* Is it kept open? Then opening it once more needs nothing from the disk. */
+/* Is it kept open? Then opening it again needs nothing from the disk. */
 bool lh_files_is_open(struct lh_files *files, uint64_t id);
 
 /* The same `changes` as before. True: more files than there should be are kept open for changes

@@ -263,9 +263,9 @@ void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *
     lh_rpc_figures(loop->rpc, figures);
 }
 
-void lh_loop_tend(struct lh_loop *loop)
+void lh_loop_housekeep(struct lh_loop *loop)
 {
-    lh_rpc_tend(loop->rpc);
+    lh_rpc_housekeep(loop->rpc);
 }
 
 void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
@@ -299,9 +299,9 @@ int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout)
         (time_t)(deadline.ns / 1000000000u), (long)(deadline.ns % 1000000000u)};
 
     lh_dispatch_lock(loop);
-    while (!loop->stopped_told && waited == 0)
+    while (!loop->stopped_notified && waited == 0)
         waited = pthread_cond_timedwait(&loop->stopped_changed, &loop->lock, &until);
-    int error = loop->stopped_told ? loop->stop_error : LH_ERR_DEADLINE_EXCEEDED;
+    int error = loop->stopped_notified ? loop->stop_error : LH_ERR_DEADLINE_EXCEEDED;
     pthread_mutex_unlock(&loop->lock);
     return error;
 }

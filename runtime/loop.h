@@ -96,7 +96,7 @@ void lh_loop_lock(struct lh_loop *loop);
 void lh_loop_unlock(struct lh_loop *loop);
 
 /* Whether lh_loop_lock() can be had within `timeout`: otherwise the core hangs in a step. */
-bool lh_loop_goes_on(struct lh_loop *loop, struct lh_duration timeout);
+bool lh_loop_is_responsive(struct lh_loop *loop, struct lh_duration timeout);
 
 /* What peers have of this process: calls, and replies that they do not take. */
 void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
@@ -104,8 +104,8 @@ void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *
 /* lh_rpc_tls() of the loop's network. */
 struct lh_tls *lh_loop_tls(const struct lh_loop *loop);
 
-/* lh_rpc_tend() of the loop's network. */
-void lh_loop_tend(struct lh_loop *loop);
+/* lh_rpc_housekeep() of the loop's network. */
+void lh_loop_housekeep(struct lh_loop *loop);
 
 /* What grpc.health.v1 answers, of the server and of its services; NOT_SERVING at first. */
 void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services);

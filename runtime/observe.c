@@ -65,7 +65,7 @@ static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connectio
 {
     struct lh_metrics out = {0};
 
-    if (!o->config.goes_on(o->config.arg))
+    if (!o->config.is_responsive(o->config.arg))
         return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", HANGS "\n");
     o->config.metrics(o->config.arg, &out);
     lh_process_metrics(&out);
@@ -86,7 +86,7 @@ static enum MHD_Result answer_health(struct MHD_Connection *connection, bool wel
 
 static bool is_ready(struct lh_observe *o, char *why, size_t why_size)
 {
-    if (o->config.goes_on(o->config.arg))
+    if (o->config.is_responsive(o->config.arg))
         return o->config.ready(o->config.arg, why, why_size);
     (void)snprintf(why, why_size, "%s", HANGS);
     return false;

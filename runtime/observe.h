@@ -50,7 +50,7 @@ struct lh_observe_config {
      * waits for nothing. */
     bool (*live)(void *arg, char *why, size_t why_size);
     /* Can its lock be had? Waits for less than a second. What follows is only asked if so. */
-    bool (*goes_on)(void *arg);
+    bool (*is_responsive)(void *arg);
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
     void (*metrics)(void *arg, struct lh_metrics *out);
     /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */

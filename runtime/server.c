@@ -7,7 +7,7 @@
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
 #include "runtime/descriptors.h"
-#include "runtime/hearing.h"
+#include "runtime/listener_probe.h"
 #include "runtime/log.h"
 #include "runtime/manager.h"
 #include "runtime/notify.h"
@@ -341,7 +341,7 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
         lh_sink_dropped());
     lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
         "Times that the server got no answer from itself over a new connection.",
-        lh_hearing_failures());
+        lh_listener_probe_failures());
     lh_metrics_single(out, "leasehold_tls_certificate_expires_seconds", LH_METRIC_GAUGE,
         "When the certificate in use runs out, in seconds since 1970; 0 without TLS.",
         (uint64_t)n.tls.not_after_unix);
@@ -460,7 +460,7 @@ static bool wait_for_reason(
 
 bool lh_server_wait(const struct lh_server *server, int *exit_code)
 {
-    const struct lh_hearing_config config = {
+    const struct lh_listener_probe_config config = {
         .loop = server->loop,
         .listen = server->options->listen,
         .component = server->component,
@@ -468,7 +468,7 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         .on_deaf = on_deaf,
         .arg = (void *)(uintptr_t)server,
     };
-    struct lh_hearing *hearing = lh_hearing_start(&config);
+    struct lh_listener_probe *probe = lh_listener_probe_start(&config);
     struct lh_manager *manager = lh_manager_start(server->loop);
     struct lh_upkeep *upkeep = lh_upkeep_start(server, manager);
     bool stop = wait_for_reason(server, upkeep, exit_code);
@@ -477,7 +477,7 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         server->component, lh_duration_add(server->stop_timeout, lh_seconds(END_SECONDS)));
     lh_upkeep_stop(upkeep);
     /* Where the core has stopped the loop is still there, so this may take the time of one try. */
-    lh_hearing_stop(hearing);
+    lh_listener_probe_stop(probe);
     lh_manager_stop(manager);
     return stop;
 }

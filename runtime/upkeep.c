@@ -27,7 +27,7 @@ static void update(const struct lh_upkeep *u)
     char why[200] = "";
 
     /* A core that hangs is not waited for. */
-    if (!lh_loop_goes_on(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
+    if (!lh_loop_is_responsive(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
         return;
     server->update(server->arg);
     bool ready = server->ready(server->arg, why, sizeof why);

@@ -25,14 +25,14 @@ static inline uint64_t number_sent(const void *request)
 
 /* The number is its lane. */
 static inline void answer_number(
-    struct lh_effects *fx, uint64_t link, Leasehold__AppendAnswer answer, bool tell)
+    struct lh_effects *fx, uint64_t link, Leasehold__AppendAnswer answer, bool notify)
 {
     Leasehold__AppendAnswer *answers[] = {&answer};
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
     m.answers = answers;
     m.n_answers = 1;
-    (tell ? lh_fx_send_told : lh_fx_send)(fx, link, &m.base, NULL);
+    (notify ? lh_fx_send_notified : lh_fx_send)(fx, link, &m.base, NULL);
 }
 
 static inline const Leasehold__AppendAnswer *number_answered(const void *reply)

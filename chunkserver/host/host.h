@@ -65,10 +65,10 @@ struct lh_cs_link_user {
 struct lh_cs_link {
     uint64_t id;
     struct lh_cs_host *cs;
-    void *room;    /* a peer opened it: the user's, whatever it is for; else NULL */
-    void *owner;   /* what the link is for, once that is known */
-    bool arriving; /* a message has begun and is not whole */
-    bool held;     /* by lh_cs_link_hold() */
+    void *user_arg;   /* a peer opened it: the user's, whatever it is for; else NULL */
+    void *owner;      /* what the link is for, once that is known */
+    bool arriving;    /* a message has begun and is not whole */
+    bool held;        /* by lh_cs_link_hold() */
     uint64_t cluster; /* the peer's, as a message has named it (SES-10); 0: none has */
 
     /* Of links.c alone. */
@@ -83,7 +83,7 @@ struct lh_cs_link {
 
 /* A link that a peer opened. */
 struct lh_cs_link *lh_cs_link_add(struct lh_cs_host *cs, uint64_t id,
-    const struct lh_cs_link_user *user, void *room, void *owner);
+    const struct lh_cs_link_user *user, void *user_arg, void *owner);
 /* Ours. It ends, as if by itself, when nothing at all comes for `silence`. */
 struct lh_cs_link *lh_cs_link_open(struct lh_cs_host *cs, const struct lh_cs_link_user *user,
     void *owner, enum lh_method method, const char *address, struct lh_duration silence);
@@ -199,6 +199,6 @@ struct lh_cs_host {
 };
 
 /* This process has slept, and heard nothing meanwhile: moves `*since`, from which on the silence of
- * others counts, by that time. `*forgiven` is what this set last, the caller's to keep. */
-void lh_cs_host_forgive(const struct lh_cs_host *cs, struct lh_instant *since,
-    struct lh_instant *forgiven, struct lh_duration slept);
+ * others counts, by that time. `*discounted` is what this set last, the caller's to keep. */
+void lh_cs_host_discount_pause(const struct lh_cs_host *cs, struct lh_instant *since,
+    struct lh_instant *discounted, struct lh_duration slept);

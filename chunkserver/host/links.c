@@ -13,15 +13,15 @@
 
 static void too_late(void *core, struct lh_timer *timer);
 
-struct lh_cs_link *lh_cs_link_add(
-    struct lh_cs_host *cs, uint64_t id, const struct lh_cs_link_user *user, void *room, void *owner)
+struct lh_cs_link *lh_cs_link_add(struct lh_cs_host *cs, uint64_t id,
+    const struct lh_cs_link_user *user, void *user_arg, void *owner)
 {
     struct lh_cs_link *l = lh_alloc(sizeof *l);
 
     l->id = id;
     l->cs = cs;
     l->user = user;
-    l->room = room;
+    l->user_arg = user_arg;
     l->owner = owner;
     l->timer.fire = too_late;
     HASH_ADD(hh, cs->links.by_id, id, sizeof l->id, l);
@@ -209,7 +209,7 @@ void lh_cs_links_deinit(struct lh_cs_host *cs)
     struct lh_cs_link *l, *next;
 
     HASH_ITER(hh, cs->links.by_id, l, next) {
-        if (l->room != NULL)
+        if (l->user_arg != NULL)
             l->user->closed(l, NULL);
         forget(cs, l->id);
     }

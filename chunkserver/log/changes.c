@@ -55,7 +55,7 @@ void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job)
 void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job)
 {
     lh_cs_replica_drop_unwritten(r);
-    r->end = r->written + r->motion->writing;
+    r->end = r->written + r->active->writing;
     r->anew = false; /* the file that was to take its place goes with it */
     lh_cs_thawed(r);
     r->state = LH_CS_REPLICA_REMOVING;

@@ -176,11 +176,11 @@ struct lh_duration lh_cs_disk_silence(const struct lh_cs_logs *logs)
     return lh_instant_until(logs->internal->disk.quiet_since, logs->cs->now);
 }
 
-void lh_cs_logs_forgive(struct lh_cs_logs *logs, struct lh_duration slept)
+void lh_cs_logs_discount_pause(struct lh_cs_logs *logs, struct lh_duration slept)
 {
     struct lh_cs_disk *d = &logs->internal->disk;
 
-    lh_cs_host_forgive(logs->cs, &d->quiet_since, &d->forgiven, slept);
+    lh_cs_host_discount_pause(logs->cs, &d->quiet_since, &d->discounted, slept);
 }
 
 /* ------------------------------------------------------------------------------------------------

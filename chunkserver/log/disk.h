@@ -14,7 +14,7 @@ struct lh_cs_disk {
     uint64_t last;
     struct lh_instant quiet_since;       /* while operations are out: when the last one came back,
                                             or the first of these went (SES-6) */
-    struct lh_instant forgiven;          /* `quiet_since` as a pause of ours has moved it */
+    struct lh_instant discounted;        /* `quiet_since` as a pause of ours has moved it */
     struct {                             /* operations that could not be begun */
         struct lh_cs_operation *starved; /* that met it and are not complete */
         uint64_t times;                  /* that anything met it, since it began */

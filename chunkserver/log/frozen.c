@@ -29,7 +29,7 @@ static void set_timer(struct lh_cs_logs *logs, struct lh_instant at)
 
 static void wait_for_disk(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     if (!mo->frozen.listed) {
         mo->frozen.listed = true;
@@ -47,7 +47,7 @@ static void wait_for_disk(struct lh_cs_replica *r)
 void lh_cs_read_later(struct lh_cs_replica *r, uint32_t before)
 {
     wait_for_disk(r);
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     r->read_waits = true;
     mo->frozen.again_at =
         lh_instant_add(r->logs->cs->now, lh_cs_refusal_pause(&r->logs->cs->config.bounds, before));
@@ -59,9 +59,9 @@ void lh_cs_thawed(struct lh_cs_replica *r)
     if (r->read_waits)
         lh_cs_scan_stop(r);
     r->read_waits = false;
-    if (!r->motion->frozen.listed)
+    if (!r->active->frozen.listed)
         return;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     mo->frozen.listed = false;
     DL_DELETE2(r->logs->internal->frozen.list, mo, frozen.before, frozen.after);
 }
@@ -81,7 +81,7 @@ static void ask_again(struct lh_cs_replica *r)
         job = (struct lh_cs_job){
             .kind = LH_CS_JOB_REWRITE, .length = r->end, .checksum = r->checksum};
     } else if (r->unrecorded) {
-        const struct lh_cs_sealing *seal = &r->motion->frozen.seal;
+        const struct lh_cs_sealing *seal = &r->active->frozen.seal;
         job = (struct lh_cs_job){.kind = LH_CS_JOB_SEAL,
             .owner = seal->owner,
             .session = seal->session,
@@ -96,7 +96,7 @@ static void ask_again(struct lh_cs_replica *r)
 static void look(void *core, struct lh_timer *timer)
 {
     struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs_internal, frozen.timer)->logs;
-    struct lh_cs_motion *mo, *next;
+    struct lh_cs_active *mo, *next;
     struct lh_instant soonest = LH_INSTANT_NEVER;
 
     (void)core;
@@ -128,7 +128,7 @@ static void take_back(struct lh_cs_replica *r)
         return;
     (void)lh_cs_table_cut(r, r->written);
     r->end = r->written;
-    r->checksum = r->motion->written_checksum;
+    r->checksum = r->active->written_checksum;
     if (r->committed > r->end)
         r->committed = r->end;
 }
@@ -200,7 +200,7 @@ void lh_cs_put_old_back(struct lh_cs_replica *r, int error)
 void lh_cs_old_is_read(struct lh_cs_replica *r)
 {
     if (!r->returning || r->state != LH_CS_REPLICA_LOADING || r->outstanding > 0 ||
-        r->motion->job_running)
+        r->active->job_running)
         return;
     r->returning = false;
     lh_cs_scan_load(r);
@@ -264,7 +264,7 @@ void lh_cs_job_refused(struct lh_cs_replica *r, const struct lh_cs_job *j, int e
 
 void lh_cs_replica_seal_kept(struct lh_cs_replica *r, const struct lh_cs_job *job)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     LH_ASSERT(r->state == LH_CS_REPLICA_FROZEN && !r->incomplete && job->length <= r->end);
     LH_MARK("sealed-in-memory");

@@ -1,29 +1,29 @@
 /* What the files of this folder know of each other. */
 #pragma once
 
+#include "chunkserver/log/active.h"
 #include "chunkserver/log/disk.h"
 #include "chunkserver/log/log.h"
-#include "chunkserver/log/motion.h"
 
 /* A part of struct lh_cs_logs. */
 struct lh_cs_logs_internal {
     struct lh_cs_logs *logs; /* that it belongs to */
 
-    uint64_t *stirred; /* motion.c: chunks whose replicas are looked at when the step ends */
-    size_t stirred_count, stirred_capacity;
+    uint64_t *changed; /* active.c: chunks whose replicas are looked at when the step ends */
+    size_t changed_count, changed_capacity;
     struct lh_cs_disk disk;
     size_t load_next; /* scan.c: index into config.chunks of the next one to load */
 
     struct { /* space.c: those written to lately, longest ago first */
-        struct lh_cs_motion *growing;
+        struct lh_cs_active *growing;
         struct lh_timer timer;
     } space;
     struct { /* frozen.c */
-        struct lh_cs_motion *list;
+        struct lh_cs_active *list;
         struct lh_timer timer;
     } frozen;
     struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
-        struct lh_cs_motion *kept;
+        struct lh_cs_active *kept;
         size_t count;
         struct lh_timer timer;
     } tables;

@@ -43,8 +43,8 @@ static void rewritten(struct lh_cs_replica *r, struct lh_cs_job *j)
     read_again(r);
     if (!recorded)
         return;
-    seal.owner = r->motion->frozen.seal.owner;
-    seal.session = r->motion->frozen.seal.session;
+    seal.owner = r->active->frozen.seal.owner;
+    seal.session = r->active->frozen.seal.session;
     seal.version = r->header.version;
     if (seal.owner != NULL)
         seal.owner(r, &seal, LH_OK);
@@ -122,7 +122,7 @@ static void answer(struct lh_cs_replica *r, const struct lh_cs_job *j, int error
 /* The running job ended; the replica may be freed here. */
 static void end(struct lh_cs_replica *r, int error)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     struct lh_cs_job *j = mo->jobs;
 
     mo->jobs = j->after;
@@ -173,7 +173,7 @@ static void end(struct lh_cs_replica *r, int error)
 
 bool lh_cs_jobs_ready(const struct lh_cs_replica *r)
 {
-    const struct lh_cs_motion *mo = r->motion;
+    const struct lh_cs_active *mo = r->active;
 
     if (mo->writing > 0 || mo->syncing > 0 || mo->space.reserving)
         return false;
@@ -184,7 +184,7 @@ bool lh_cs_jobs_ready(const struct lh_cs_replica *r)
 
 void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     struct lh_cs_job **rest = mo->job_running ? &mo->jobs->after : &mo->jobs;
     struct lh_cs_job *dropped = *rest;
 
@@ -199,7 +199,7 @@ void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
 
 void lh_cs_jobs_begin(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     mo->job_running = true;
     mo->jobs->before = r->header;
@@ -210,10 +210,10 @@ void lh_cs_jobs_begin(struct lh_cs_replica *r)
 static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    struct lh_cs_job *j = r->motion->jobs;
+    struct lh_cs_job *j = r->active->jobs;
     uint8_t chain[LH_BATCH_CHAIN_BYTES];
 
-    LH_ASSERT(r->motion->job_running && j != NULL);
+    LH_ASSERT(r->active->job_running && j != NULL);
     j->done = t->op;
     if (j->rewriting != NULL)
         error = lh_cs_rewriting_done(j, t, error, bytes);
@@ -241,7 +241,7 @@ const struct lh_cs_disk_user lh_cs_job_disk = {.done = step_done, .frees = true}
 
 void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     struct lh_cs_job *j = lh_alloc(sizeof *j);
 
     *j = job;
@@ -259,7 +259,7 @@ void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job)
 
 bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job)
 {
-    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after) {
+    for (struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after) {
         if (j->kind == job->kind && j->owner == job->owner && j->version == job->version) {
             j->session = job->session;
             return true;
@@ -270,14 +270,14 @@ bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job)
 
 void lh_cs_jobs_asked_again(struct lh_cs_replica *r, uint64_t session)
 {
-    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
+    for (struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after)
         j->session = session;
 }
 
 void lh_cs_jobs_free(struct lh_cs_replica *r)
 {
-    while (r->motion->jobs != NULL) {
-        struct lh_cs_job *j = r->motion->jobs;
+    while (r->active->jobs != NULL) {
+        struct lh_cs_job *j = r->active->jobs;
         lh_cs_move(r)->jobs = j->after;
         job_free(j);
     }

@@ -64,7 +64,7 @@ void lh_cs_logs_load(struct lh_cs_logs *logs);
 /* Ends a step: of replicas that something happened to it is seen whether anything still goes on. */
 void lh_cs_logs_settle(struct lh_cs_logs *logs);
 
-/* How long a disk that has refused `before` times in a row, and once more, is left alone. */
+/* How long a disk that has refused `before` times in a row, and again, is left alone. */
 static inline struct lh_duration lh_cs_refusal_pause(
     const struct lh_chunkserver_bounds *b, uint32_t before)
 {
@@ -76,7 +76,7 @@ static inline struct lh_duration lh_cs_refusal_pause(
 }
 
 /* This process has slept: the disk was not silent for as long as the clock says. */
-void lh_cs_logs_forgive(struct lh_cs_logs *logs, struct lh_duration slept);
+void lh_cs_logs_discount_pause(struct lh_cs_logs *logs, struct lh_duration slept);
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);
 struct lh_cs_replica *lh_cs_replica_add(

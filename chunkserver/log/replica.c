@@ -46,7 +46,7 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
     lh_timer_unset(&logs->cs->timers, &in->space.timer);
     lh_timer_unset(&logs->cs->timers, &in->tables.timer);
     lh_timer_unset(&logs->cs->timers, &in->frozen.timer);
-    free(in->stirred);
+    free(in->changed);
     free(in);
 }
 
@@ -63,7 +63,7 @@ struct lh_cs_replica *lh_cs_replica_add(
     r->chunk = chunk;
     r->logs = logs;
     r->state = state;
-    r->motion = &lh_cs_idle;
+    r->active = &lh_cs_idle;
     r->checksum = lh_log_seed(chunk);
     lh_idmap_add(&logs->replicas, r);
     return r;
@@ -72,7 +72,7 @@ struct lh_cs_replica *lh_cs_replica_add(
 void lh_cs_replica_free(struct lh_cs_replica *r)
 {
     r->logs->users->removed(r);
-    lh_cs_motion_free(r);
+    lh_cs_active_free(r);
     lh_writers_clear(&r->writers);
     lh_idmap_remove(&r->logs->replicas, r);
     free(r);
@@ -109,7 +109,7 @@ bool lh_cs_replica_is_kept(const struct lh_cs_replica *r)
 
 bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 {
-    for (const struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
+    for (const struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after)
         if (j->kind == LH_CS_JOB_SEAL)
             return true;
     return r->header.sealed;
@@ -118,7 +118,7 @@ bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)
 {
     return r->header.sealed && !r->incomplete && !r->unrecorded &&
-           !(r->motion->job_running && r->motion->jobs->kind == LH_CS_JOB_SEAL);
+           !(r->active->job_running && r->active->jobs->kind == LH_CS_JOB_SEAL);
 }
 
 bool lh_cs_replica_usable(const struct lh_cs_replica *r)
@@ -128,22 +128,22 @@ bool lh_cs_replica_usable(const struct lh_cs_replica *r)
 
 bool lh_cs_replica_sealed_now(const struct lh_cs_replica *r)
 {
-    return r->header.sealed && !r->motion->job_running;
+    return r->header.sealed && !r->active->job_running;
 }
 
 bool lh_cs_replica_changes(const struct lh_cs_replica *r)
 {
-    return r->motion->jobs != NULL || r->motion->scan != NULL;
+    return r->active->jobs != NULL || r->active->scan != NULL;
 }
 
 bool lh_cs_replica_has_work(const struct lh_cs_replica *r)
 {
-    return r->motion->unwritten > 0 || r->motion->writing > 0 || r->motion->jobs != NULL;
+    return r->active->unwritten > 0 || r->active->writing > 0 || r->active->jobs != NULL;
 }
 
 bool lh_cs_replica_is_left_over(const struct lh_cs_replica *r)
 {
-    return r->state == LH_CS_REPLICA_LOST && r->headless && r->motion->jobs == NULL;
+    return r->state == LH_CS_REPLICA_LOST && r->headless && r->active->jobs == NULL;
 }
 
 /* A write holds whole batches, so that a log's length, written or synced, here or as a member tells
@@ -151,7 +151,7 @@ bool lh_cs_replica_is_left_over(const struct lh_cs_replica *r)
 static void to_be_written(
     struct lh_cs_replica *r, const struct lh_buf *bytes, size_t from, size_t size)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     struct lh_cs_log_write *w = mo->filling;
 
     if (w == NULL || w->bytes.size + size > r->logs->cs->config.bounds.write_bytes) {
@@ -164,7 +164,7 @@ static void to_be_written(
     w->checksum = r->checksum;
 }
 
-static struct lh_buf take_write(struct lh_cs_motion *mo)
+static struct lh_buf take_write(struct lh_cs_active *mo)
 {
     struct lh_cs_log_write *w = mo->writes;
     struct lh_buf bytes = w->bytes;
@@ -179,7 +179,7 @@ static struct lh_buf take_write(struct lh_cs_motion *mo)
 
 void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r)
 {
-    while (r->motion->writes != NULL) {
+    while (r->active->writes != NULL) {
         struct lh_buf bytes = take_write(lh_cs_move(r));
         r->logs->unwritten -= bytes.size;
         lh_buf_clear(&bytes);
@@ -264,7 +264,7 @@ static const struct lh_cs_disk_user log_sync = {.done = sync_done, .frees = true
 
 static void write_log(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     uint64_t offset = r->end - mo->unwritten;
     mo->writing_checksum = mo->writes->checksum;
     struct lh_buf data = take_write(mo);
@@ -290,7 +290,7 @@ static bool sync_is_due(struct lh_cs_replica *r)
         r->sync_began = true;
         lh_cs_move(r)->sync_begun_at = r->logs->cs->now;
     }
-    struct lh_duration since = lh_instant_until(r->motion->sync_begun_at, r->logs->cs->now);
+    struct lh_duration since = lh_instant_until(r->active->sync_begun_at, r->logs->cs->now);
     const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
     if (dirty < b->sync_least_bytes || dirty > b->sync_most_bytes ||
         since.ns < lh_milliseconds(b->sync_pause_ms).ns)
@@ -301,7 +301,7 @@ static bool sync_is_due(struct lh_cs_replica *r)
 
 static void pump(struct lh_cs_replica *r)
 {
-    const struct lh_cs_motion *mo = r->motion;
+    const struct lh_cs_active *mo = r->active;
 
     lh_cs_old_is_read(r);
     if (mo->job_running || r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING)
@@ -317,7 +317,7 @@ static void pump(struct lh_cs_replica *r)
             lh_cs_jobs_begin(r);
         return;
     }
-    if (r->state == LH_CS_REPLICA_READY && r->motion->syncing == 0 && r->written > r->synced &&
+    if (r->state == LH_CS_REPLICA_READY && r->active->syncing == 0 && r->written > r->synced &&
         sync_is_due(r)) {
         lh_cs_move(r)->syncing = r->written;
         lh_cs_disk_ask(
@@ -343,7 +343,7 @@ static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
     }
     bool hidden = r->committed > r->written;
     r->written += bytes;
-    lh_cs_move(r)->written_checksum = r->motion->writing_checksum;
+    lh_cs_move(r)->written_checksum = r->active->writing_checksum;
     if (hidden)
         lh_cs_replica_readable(r);
     if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED ||
@@ -354,7 +354,7 @@ static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
 static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    uint64_t size = r->motion->writing;
+    uint64_t size = r->active->writing;
 
     (void)bytes;
     lh_cs_move(r)->writing = 0;
@@ -368,7 +368,7 @@ static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *b
 static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->motion->syncing;
+    uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->active->syncing;
 
     (void)bytes;
     lh_cs_move(r)->syncing = 0;
@@ -404,8 +404,8 @@ void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset)
     r->logs->users->lost(r, error);
     r->state = LH_CS_REPLICA_LOST;
     lh_cs_replica_drop_unwritten(r);
-    if (r->motion->scan != NULL)
-        lh_buf_clear(&r->motion->scan->rest);
+    if (r->active->scan != NULL)
+        lh_buf_clear(&r->active->scan->rest);
     r->end = r->written;
     lh_cs_jobs_drop_waiting(r, error);
     if (!r->headless)

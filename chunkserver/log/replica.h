@@ -12,7 +12,7 @@
 struct lh_cs_host;
 struct lh_cs_job;
 struct lh_cs_logs;
-struct lh_cs_motion;
+struct lh_cs_active;
 struct lh_cs_replica;
 
 /* Rooms above keep a record of their own with a replica, each in its slot. */
@@ -37,7 +37,7 @@ struct lh_cs_replica {
     void *slots[LH_CS_SLOTS];
 
     /* Of log/ alone. */
-    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
+    const struct lh_cs_active *active; /* what goes on with the log: active.h */
     struct lh_writers *writers;        /* tables.c: of what is accepted, or was read so far */
     /* clang-format off */
     unsigned outstanding;     /* tickets under way: disk.c */
@@ -54,9 +54,9 @@ struct lh_cs_replica {
                                  read */
     bool header_unsynced : 1; /* it was written, not synced; the other slot is on the disk */
     bool loading : 1;         /* registration waits for its header and log to be read: scan.c */
-    bool stirred : 1;         /* it is looked at when the step ends: motion.c */
+    bool changed : 1;         /* it is looked at when the step ends: active.c */
     bool writers_known : 1;   /* false for a sealed log that was not read back lately */
-    bool sync_began : 1;      /* of a buffered log: replica.c, motion.h */
+    bool sync_began : 1;      /* of a buffered log: replica.c, active.h */
     bool unreported_creation : 1; /* reports.c: after a registration that did not name it */
 
     bool added_up : 1;        /* serve/: a copy of this life has compared it with the seal */

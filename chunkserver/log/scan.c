@@ -158,7 +158,7 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
 
 void lh_cs_scan_stop(struct lh_cs_replica *r)
 {
-    struct lh_cs_scan *scan = r->motion->scan;
+    struct lh_cs_scan *scan = r->active->scan;
 
     if (scan == NULL)
         return;
@@ -171,7 +171,7 @@ static void scan_read(struct lh_cs_replica *r)
 {
     lh_cs_disk_ask(r->logs, &log_read, r, NULL,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
-            .offset = LH_LOG_START + r->motion->scan->at,
+            .offset = LH_LOG_START + r->active->scan->at,
             .length = r->logs->cs->config.bounds.scan_bytes});
 }
 
@@ -186,7 +186,7 @@ void lh_cs_scan_again(struct lh_cs_replica *r)
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
 void lh_cs_scan_start(struct lh_cs_replica *r)
 {
-    if (r->motion->scan != NULL)
+    if (r->active->scan != NULL)
         return;
     struct lh_cs_scan *scan = lh_cs_move(r)->scan = lh_alloc(sizeof *scan);
     lh_cs_table_forget(r);
@@ -305,7 +305,7 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
 static int check(
     struct lh_cs_replica *r, const struct lh_buf *data, size_t at, struct lh_batch_header *h)
 {
-    struct lh_cs_scan *scan = r->motion->scan;
+    struct lh_cs_scan *scan = r->active->scan;
     uint64_t before = scan->checksum;
     uint8_t raw[LH_BATCH_HEADER_BYTES];
     int error = lh_batch_check(data, at, lh_batch_bytes_max(r->header.chunk_size), h);
@@ -330,7 +330,7 @@ static bool note(struct lh_cs_replica *r, const struct lh_batch_header *h, uint6
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    struct lh_cs_scan *scan = r->motion->scan;
+    struct lh_cs_scan *scan = r->active->scan;
 
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
         r->state == LH_CS_REPLICA_CREATING) {

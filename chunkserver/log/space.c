@@ -38,14 +38,14 @@ static void leave(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
 
-    if (!r->motion->space.growing)
+    if (!r->active->space.growing)
         return;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     mo->space.growing = false;
     DL_DELETE2(logs->internal->space.growing, mo, space.before, space.after);
 }
 
-static void count(struct lh_cs_replica *r, struct lh_cs_motion *mo)
+static void count(struct lh_cs_replica *r, struct lh_cs_active *mo)
 {
     struct lh_duration whole = lh_milliseconds(r->logs->cs->config.bounds.reserve_idle_ms);
     bool rested = !mo->space.growing;
@@ -60,15 +60,15 @@ static void count(struct lh_cs_replica *r, struct lh_cs_motion *mo)
 /* Since the time before the present one, or in that. */
 static uint64_t grown_lately(const struct lh_cs_replica *r)
 {
-    uint64_t from = r->motion->space.from, now = r->end > from ? r->end - from : 0;
+    uint64_t from = r->active->space.from, now = r->end > from ? r->end - from : 0;
 
-    return now > r->motion->space.grew ? now : r->motion->space.grew;
+    return now > r->active->space.grew ? now : r->active->space.grew;
 }
 
 void lh_cs_space_grows(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     count(r, mo);
     leave(r);
@@ -94,7 +94,7 @@ static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
 static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     (void)bytes;
     mo->space.reserving = false;
@@ -112,7 +112,7 @@ static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased =
 
 void lh_cs_space_ahead(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     uint64_t length = r->written + mo->writing, room = r->header.chunk_size - length;
     bool whole = LH_PLANTED("whole-chunk-reserved");
     uint64_t ahead = whole ? room : ahead_of(r, length);
@@ -133,7 +133,7 @@ void lh_cs_space_ahead(struct lh_cs_replica *r)
 
 void lh_cs_space_given_back(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     mo->space.reserved = mo->space.tried = 0;
 }
@@ -141,9 +141,9 @@ void lh_cs_space_given_back(struct lh_cs_replica *r)
 void lh_cs_space_rests(struct lh_cs_replica *r)
 {
     leave(r);
-    if (r->motion->space.again_at > 0)
+    if (r->active->space.again_at > 0)
         lh_cs_move(r)->space.again_at = 0;
-    if (r->motion->space.tried > r->end && !LH_PLANTED("whole-chunk-reserved")) {
+    if (r->active->space.tried > r->end && !LH_PLANTED("whole-chunk-reserved")) {
         LH_MARK("reserve-given-back");
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     }
@@ -171,7 +171,7 @@ void lh_cs_space_init(struct lh_cs_logs *logs)
 
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
 {
-    const struct lh_cs_motion *mo;
+    const struct lh_cs_active *mo;
     uint64_t sum = 0;
 
     DL_FOREACH2(logs->internal->space.growing, mo, space.after) {

@@ -26,15 +26,15 @@ struct lh_cs_log_figures lh_cs_logs_figures(const struct lh_cs_logs *logs)
 void lh_cs_replica_check(const struct lh_cs_replica *r)
 {
     LH_ASSERT(r->header.version <= r->adopting);
-    LH_ASSERT(r->stirred || r->motion == &lh_cs_idle || !lh_cs_is_idle(r));
+    LH_ASSERT(r->changed || r->active == &lh_cs_idle || !lh_cs_is_idle(r));
     LH_ASSERT(
-        r->state != LH_CS_REPLICA_FROZEN || r->motion->jobs != NULL || r->motion->frozen.listed);
+        r->state != LH_CS_REPLICA_FROZEN || r->active->jobs != NULL || r->active->frozen.listed);
     if (r->state != LH_CS_REPLICA_READY)
         return;
-    LH_ASSERT(r->written + r->motion->writing + r->motion->unwritten == r->end);
+    LH_ASSERT(r->written + r->active->writing + r->active->unwritten == r->end);
     LH_ASSERT(r->synced <= r->written);
     LH_ASSERT(r->committed <= r->end);
     LH_ASSERT(r->end <= r->header.chunk_size);
-    LH_ASSERT(r->motion->space.reserved <= r->motion->space.tried &&
-              r->motion->space.tried <= r->header.chunk_size);
+    LH_ASSERT(r->active->space.reserved <= r->active->space.tried &&
+              r->active->space.tried <= r->header.chunk_size);
 }

@@ -281,7 +281,7 @@ static bool seal(struct lh_cs_replica *r, struct lh_cs_job *j)
     /* What lies behind a seal that was kept in memory is in the file still. */
     if (r->end > j->length || r->unrecorded)
         return truncate_log(r, j, seal_sync_log, j->length);
-    return r->motion->space.tried > r->end ? give_back(r, j, seal_sync_log) : seal_sync_log(r, j);
+    return r->active->space.tried > r->end ? give_back(r, j, seal_sync_log) : seal_sync_log(r, j);
 }
 
 /* ------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ void lh_cs_table_leave(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
 
-    if (!r->motion->table.kept)
+    if (!r->active->table.kept)
         return;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
     mo->table.kept = false;
     DL_DELETE2(logs->internal->tables.kept, mo, table.before, table.after);
     logs->internal->tables.count--;
@@ -51,7 +51,7 @@ static struct lh_instant rests_at(const struct lh_cs_logs *logs)
 void lh_cs_table_keep(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
-    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_active *mo = lh_cs_move(r);
 
     lh_cs_table_leave(r);
     mo->table.kept = true;
@@ -94,7 +94,7 @@ bool lh_cs_table_known(const struct lh_cs_replica *r)
 
 void lh_cs_table_asked(struct lh_cs_replica *r)
 {
-    if (r->motion->table.kept)
+    if (r->active->table.kept)
         lh_cs_table_keep(r);
 }
 

@@ -30,7 +30,7 @@ static void progress(struct lh_cs_link *l)
     if (s == NULL)
         return;
     s->arriving = true;
-    lh_cs_streams_expect_life(s->room);
+    lh_cs_streams_expect_life(s->primaries);
 }
 
 static void sent(struct lh_cs_link *l)
@@ -117,7 +117,7 @@ static void add_writer(struct lh_cs_lane *lane, const Leasehold__AppendPart *m)
         open_writer(lane, w);
     } else {
         LH_MARK("stream-waits-for-recovery");
-        lh_cs_streams_expect_life(lane->stream->room);
+        lh_cs_streams_expect_life(lane->stream->primaries);
     }
 }
 
@@ -153,14 +153,14 @@ static int right_refusal(const struct lh_cs_stream *s, const Leasehold__AppendPa
     struct lh_instant *until, const char **text)
 {
     return lh_cs_capability(
-        s->room->cs, m->chunk, LH_CAPABILITY_APPEND, &m->capability, until, text);
+        s->primaries->cs, m->chunk, LH_CAPABILITY_APPEND, &m->capability, until, text);
 }
 
 /* Why a lane cannot begin; LH_OK: it may. */
 static int refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m, const char **text)
 {
-    const struct lh_cs_host *cs = s->room->cs;
-    const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, m->chunk);
+    const struct lh_cs_host *cs = s->primaries->cs;
+    const struct lh_cs_replica *r = lh_cs_replica_find(s->primaries->logs, m->chunk);
     const struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
 
     if (m->writer == 0) {
@@ -207,7 +207,7 @@ static void first_part(struct lh_cs_stream *s, const Leasehold__AppendPart *m)
         lh_cs_stream_refuse(s, m->lane, m->chunk, 0, error, text);
         return;
     }
-    struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, m->chunk);
+    struct lh_cs_replica *r = lh_cs_replica_find(s->primaries->logs, m->chunk);
     struct lh_cs_lane *lane = lh_cs_lane_begin(s, m->lane, lh_cs_primary_of(r));
     lane->may_until = until;
     add_writer(lane, m);
@@ -233,7 +233,7 @@ static void next_writer(struct lh_cs_lane *lane, const Leasehold__AppendPart *m)
 /* ACC-5: what it was opened with has run out. */
 static bool right_is_over(struct lh_cs_lane *lane)
 {
-    struct lh_cs_host *cs = lane->stream->room->cs;
+    struct lh_cs_host *cs = lane->stream->primaries->cs;
 
     if (!lh_instant_reached(cs->now, lane->may_until) || LH_PLANTED("lane-outlives-its-capability"))
         return false;
@@ -283,7 +283,7 @@ static int keep_rest(
     struct lh_cs_lane *lane, struct lh_buf *batches, size_t at, bool goes_on, const char **text)
 {
     struct lh_cs_stream *s = lane->stream;
-    struct lh_cs_primaries *room = s->room;
+    struct lh_cs_primaries *primaries = s->primaries;
     uint64_t size = batches->size - at;
 
     if (s->rest.bytes.size > 0) {
@@ -294,7 +294,7 @@ static int keep_rest(
         *text = "a batch in too small parts";
         return LH_ERR_MALFORMED;
     }
-    if (room->streams.arriving_bytes + size > room->cs->config.bounds.arriving_bytes) {
+    if (primaries->streams.arriving_bytes + size > primaries->cs->config.bounds.arriving_bytes) {
         LH_MARK("lane-has-no-room");
         *text = "too many large batches are arriving";
         return LH_ERR_NO_MEMORY;
@@ -306,8 +306,8 @@ static int keep_rest(
         lh_buf_append(&s->rest.bytes, batches, at, size);
     s->rest.lane = lane->key.number;
     if (!goes_on)
-        s->rest.since = room->cs->now;
-    room->streams.arriving_bytes += size;
+        s->rest.since = primaries->cs->now;
+    primaries->streams.arriving_bytes += size;
     return LH_OK;
 }
 
@@ -320,7 +320,7 @@ static struct lh_buf with_rest(struct lh_cs_lane *lane, struct lh_buf *bytes)
     if (s->rest.bytes.size == 0 ||
         (s->rest.lane != lane->key.number && !LH_PLANTED("rest-goes-to-another-lane")))
         return lh_buf_take(bytes);
-    s->room->streams.arriving_bytes -= s->rest.bytes.size;
+    s->primaries->streams.arriving_bytes -= s->rest.bytes.size;
     all = lh_buf_take(&s->rest.bytes);
     lh_buf_append(&all, bytes, 0, bytes->size);
     return all;
@@ -330,7 +330,7 @@ static struct lh_buf with_rest(struct lh_cs_lane *lane, struct lh_buf *bytes)
 static void take_batches(struct lh_cs_lane *lane, struct lh_buf *bytes)
 {
     struct lh_cs_primary *p = lane->primary;
-    struct lh_cs_primaries *room = p->room;
+    struct lh_cs_primaries *primaries = p->primaries;
     struct lh_buf batches;
     bool more = true;
     size_t at = 0;
@@ -367,7 +367,7 @@ static void take_batches(struct lh_cs_lane *lane, struct lh_buf *bytes)
     if (error == LH_ERR_WOULD_BLOCK)
         error = keep_rest(lane, &batches, at, goes_on && at == 0, &text);
     lh_buf_clear(&batches);
-    lh_cs_streams_expect_life(room);
+    lh_cs_streams_expect_life(primaries);
     if (error != LH_OK)
         lh_cs_lane_end(lane, error, text);
     lh_cs_primary_pump(p); /* perhaps its end */
@@ -376,7 +376,8 @@ static void take_batches(struct lh_cs_lane *lane, struct lh_buf *bytes)
 static void take_part(
     struct lh_cs_stream *s, const Leasehold__AppendPart *m, struct lh_buf *batches)
 {
-    struct lh_cs_lane *lane = lh_cs_lane_find(s->room, &(struct lh_cs_lane_key){s->link, m->lane});
+    struct lh_cs_lane *lane =
+        lh_cs_lane_find(s->primaries, &(struct lh_cs_lane_key){s->link, m->lane});
 
     if (lane == NULL && m->lane <= s->last_lane) {
         LH_MARK("part-of-an-ended-lane");
@@ -407,7 +408,7 @@ static void take_part(
     if (p->state > LH_CS_PRIMARY_OPEN) {
         LH_MARK("append-while-draining");
         lane->ignored = true;
-        lh_cs_streams_expect_life(s->room);
+        lh_cs_streams_expect_life(s->primaries);
         if (s->rest.lane == m->lane)
             lh_cs_stream_drop_rest(s); /* what is left of it is not looked at */
         return;
@@ -441,7 +442,7 @@ static bool sound(const Leasehold__AppendRequest *m, uint64_t size)
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *batches)
 {
     const Leasehold__AppendRequest *m = request;
-    struct lh_cs_stream *s = l->owner != NULL ? l->owner : lh_cs_stream_begin(l->room, l);
+    struct lh_cs_stream *s = l->owner != NULL ? l->owner : lh_cs_stream_begin(l->user_arg, l);
 
     if (!sound(m, batches->size)) {
         lh_cs_stream_end(

@@ -68,7 +68,7 @@ struct lh_cs_uncommitted {
 };
 
 struct lh_cs_primary {
-    struct lh_cs_primaries *room;
+    struct lh_cs_primaries *primaries;
     struct lh_cs_replica *replica;
     uint64_t version;
     uint64_t fence; /* TOK-2: only lanes with this token are taken; 0: only those without one */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 struct lh_cs_lane *lh_cs_lane_find(
-    const struct lh_cs_primaries *room, const struct lh_cs_lane_key *key)
+    const struct lh_cs_primaries *primaries, const struct lh_cs_lane_key *key)
 {
     struct lh_cs_lane *lane;
 
-    HASH_FIND(hh, room->streams.lanes, key, sizeof *key, lane);
+    HASH_FIND(hh, primaries->streams.lanes, key, sizeof *key, lane);
     return lane;
 }
 
@@ -27,7 +27,7 @@ struct lh_cs_lane *lh_cs_lane_begin(
     DL_APPEND(p->lanes, lane);
     DL_APPEND2(s->lanes, lane, stream_prev, stream_next);
     s->lane_count++;
-    HASH_ADD(hh, s->room->streams.lanes, key, sizeof lane->key, lane);
+    HASH_ADD(hh, s->primaries->streams.lanes, key, sizeof lane->key, lane);
     return lane;
 }
 
@@ -42,7 +42,7 @@ void lh_cs_lane_free(struct lh_cs_lane *lane)
     DL_DELETE(lane->primary->lanes, lane);
     DL_DELETE2(s->lanes, lane, stream_prev, stream_next);
     s->lane_count--;
-    HASH_DELETE(hh, s->room->streams.lanes, lane);
+    HASH_DELETE(hh, s->primaries->streams.lanes, lane);
     free(lane->writers);
     free(lane);
 }

@@ -23,10 +23,11 @@ struct lh_cs_unreported_loss {
 
 /* The message alone: whoever sends it has ended the lease here before. */
 void lh_cs_lease_report_release(
-    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, bool ran_out);
+    struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version, bool ran_out);
 /* The chunk is full at this version: asks for its seal, and gives the lease up. */
-void lh_cs_seal_report(struct lh_cs_primaries *room, struct lh_cs_replica *r, uint64_t version);
+void lh_cs_seal_report(
+    struct lh_cs_primaries *primaries, struct lh_cs_replica *r, uint64_t version);
 /* Tells the master of a possible loss, in this session or, if that breaks first, in a later one. */
 void lh_cs_loss_report(
-    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, uint64_t length);
-void lh_cs_leases_deinit(struct lh_cs_primaries *room);
+    struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version, uint64_t length);
+void lh_cs_leases_deinit(struct lh_cs_primaries *primaries);

@@ -335,7 +335,7 @@ static struct lh_instant silent_since(const struct lh_cs_member *m)
         LH_PLANTED("busy-member-blamed"))
         return since;
     LH_MARK("member-busy-with-others");
-    uint64_t under_way = m->primary->room->streams.pending_bytes;
+    uint64_t under_way = m->primary->primaries->streams.pending_bytes;
     return lh_instant_min(m->pair->progress_at, lh_instant_add(since, at_least_rate(m, under_way)));
 }
 

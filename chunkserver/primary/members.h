@@ -26,8 +26,8 @@ struct lh_cs_member {
     bool adopt_sent;                  /* the feed has begun */
     struct lh_cs_member **ready;      /* the pair's list that it is in; NULL: in none */
     struct lh_cs_member *prev, *next; /* of that list */
-    bool untold;                      /* in the pair's list of those */
-    struct lh_cs_member *untold_prev, *untold_next;
+    bool unreported;                  /* in the pair's list of those */
+    struct lh_cs_member *unreported_prev, *unreported_next;
     UT_hash_handle hh;                /* of the pair, by chunk */
     uint64_t length;                  /* durable there, as last reported */
     uint64_t sent;                    /* log bytes sent */
@@ -48,7 +48,7 @@ struct lh_cs_member {
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
     struct lh_instant advanced_at; /* when its length last grew, or something began to be owed */
-    struct lh_instant forgiven;    /* `progress_at` as a pause of ours has moved it */
+    struct lh_instant discounted;  /* `progress_at` as a pause of ours has moved it */
     struct lh_instant retry_at;
     struct lh_duration backoff;
     struct lh_instant reported_at; /* MemberFailed sent; zero: not */
@@ -77,7 +77,7 @@ uint64_t lh_cs_member_waiting(const struct lh_cs_member *m);
 bool lh_cs_member_next(
     struct lh_cs_member *m, Leasehold__ReplicatePart *part, struct lh_buf *bytes, uint64_t most);
 /* Makes the part that tells it the committed length. False: it knows. */
-bool lh_cs_member_tell(struct lh_cs_member *m, Leasehold__ReplicatePart *part);
+bool lh_cs_member_notify(struct lh_cs_member *m, Leasehold__ReplicatePart *part);
 void lh_cs_member_timer(struct lh_cs_member *m);
 struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m);
 /* Tells the committed length to one that does not know it. */

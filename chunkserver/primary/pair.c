@@ -41,7 +41,7 @@ static void touch(struct lh_cs_pair *pair)
     if (pair->touched)
         return;
     pair->touched = true;
-    LL_PREPEND2(pair->room->touched_pairs, pair, next_touched);
+    LL_PREPEND2(pair->primaries->touched_pairs, pair, next_touched);
 }
 
 static void free_pair(struct lh_cs_pair *pair)
@@ -49,13 +49,13 @@ static void free_pair(struct lh_cs_pair *pair)
     struct lh_cs_ended_feed *e, *next;
 
     LH_ASSERT(pair->members == NULL);
-    lh_timer_unset(&pair->room->cs->timers, &pair->idle);
+    lh_timer_unset(&pair->primaries->cs->timers, &pair->idle);
     if (pair->touched)
-        LL_DELETE2(pair->room->touched_pairs, pair, next_touched);
+        LL_DELETE2(pair->primaries->touched_pairs, pair, next_touched);
     DL_FOREACH_SAFE(pair->ended, e, next) {
         free(e);
     }
-    HASH_DEL(pair->room->pairs, pair);
+    HASH_DEL(pair->primaries->pairs, pair);
     free(pair->address);
     free(pair);
 }
@@ -63,7 +63,7 @@ static void free_pair(struct lh_cs_pair *pair)
 static void enlist(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
-    bool little = lh_cs_member_waiting(m) <= pair->room->cs->config.bounds.small_bytes;
+    bool little = lh_cs_member_waiting(m) <= pair->primaries->cs->config.bounds.small_bytes;
 
     m->ready = little ? &pair->little : &pair->much;
     DL_APPEND(*m->ready, m);
@@ -77,11 +77,11 @@ static void unlist(struct lh_cs_member *m)
 }
 
 /* It has been told, or never will be. */
-static void forget_untold(struct lh_cs_member *m)
+static void forget_unreported(struct lh_cs_member *m)
 {
-    if (m->untold)
-        DL_DELETE2(m->pair->untold, m, untold_prev, untold_next);
-    m->untold = false;
+    if (m->unreported)
+        DL_DELETE2(m->pair->unreported, m, unreported_prev, unreported_next);
+    m->unreported = false;
 }
 
 static void take_out(struct lh_cs_member *m)
@@ -89,7 +89,7 @@ static void take_out(struct lh_cs_member *m)
     struct lh_cs_pair *pair = m->pair;
 
     unlist(m);
-    forget_untold(m);
+    forget_unreported(m);
     HASH_DEL(pair->members, m);
     m->pair = NULL;
 }
@@ -114,27 +114,27 @@ static void too_long_idle(void *core, struct lh_timer *timer)
 
     (void)core;
     LH_MARK("pair-idle");
-    lh_cs_link_close(pair->room->cs, pair->link, LH_OK, NULL);
+    lh_cs_link_close(pair->primaries->cs, pair->link, LH_OK, NULL);
     free_pair(pair);
 }
 
 /* ---- who takes part ---- */
 
-static struct lh_cs_pair *find_pair(struct lh_cs_primaries *room, const char *address)
+static struct lh_cs_pair *find_pair(struct lh_cs_primaries *primaries, const char *address)
 {
     struct lh_cs_pair *pair;
 
-    HASH_FIND_STR(room->pairs, address, pair);
+    HASH_FIND_STR(primaries->pairs, address, pair);
     if (pair != NULL)
         return pair;
     pair = lh_alloc(sizeof *pair);
-    pair->room = room;
+    pair->primaries = primaries;
     pair->address = lh_strdup(address);
     pair->idle.fire = too_long_idle;
-    pair->progress_at = room->cs->now;
-    HASH_ADD_KEYPTR(hh, room->pairs, pair->address, strlen(pair->address), pair);
+    pair->progress_at = primaries->cs->now;
+    HASH_ADD_KEYPTR(hh, primaries->pairs, pair->address, strlen(pair->address), pair);
     pair->link = lh_cs_link_open(
-        room->cs, &pair_links, pair, LH_METHOD_REPLICATE, address, LH_DURATION_FOREVER)
+        primaries->cs, &pair_links, pair, LH_METHOD_REPLICATE, address, LH_DURATION_FOREVER)
                      ->id;
     return pair;
 }
@@ -149,17 +149,17 @@ static struct lh_cs_member *find_member(const struct lh_cs_pair *pair, uint64_t 
 
 bool lh_cs_pair_join(struct lh_cs_member *m)
 {
-    struct lh_cs_primaries *room = m->primary->room;
-    struct lh_cs_pair *pair = find_pair(room, m->address);
+    struct lh_cs_primaries *primaries = m->primary->primaries;
+    struct lh_cs_pair *pair = find_pair(primaries, m->address);
 
     LH_ASSERT(m->pair == NULL);
     if (find_member(pair, m->chunk) != NULL)
         return false;
     if (pair->members != NULL)
         LH_MARK("pair-shared");
-    lh_timer_unset(&room->cs->timers, &pair->idle);
+    lh_timer_unset(&primaries->cs->timers, &pair->idle);
     m->pair = pair;
-    m->feed = ++room->feeds;
+    m->feed = ++primaries->feeds;
     HASH_ADD(hh, pair->members, chunk, sizeof m->chunk, m);
     lh_cs_pair_ready(m);
     return true;
@@ -180,9 +180,9 @@ void lh_cs_pair_leave(struct lh_cs_member *m)
         touch(pair);
     }
     if (pair->members == NULL)
-        lh_timer_set(&pair->room->cs->timers, &pair->idle,
-            lh_instant_add(
-                pair->room->cs->now, lh_milliseconds(pair->room->cs->config.bounds.pair_idle_ms)));
+        lh_timer_set(&pair->primaries->cs->timers, &pair->idle,
+            lh_instant_add(pair->primaries->cs->now,
+                lh_milliseconds(pair->primaries->cs->config.bounds.pair_idle_ms)));
 }
 
 void lh_cs_pair_ready(struct lh_cs_member *m)
@@ -192,7 +192,7 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
     if (pair == NULL || m->ready != NULL)
         return;
     if (m->state != LH_CS_MEMBER_DOWN && !lh_cs_member_awaited(m))
-        m->progress_at = pair->room->cs->now; /* from now on it is waited for */
+        m->progress_at = pair->primaries->cs->now; /* from now on it is waited for */
     enlist(m);
     touch(pair);
     if (pair->writing)
@@ -201,16 +201,16 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
 
 void lh_cs_pair_committed(struct lh_cs_member *m)
 {
-    if (m->pair == NULL || m->untold)
+    if (m->pair == NULL || m->unreported)
         return;
-    DL_APPEND2(m->pair->untold, m, untold_prev, untold_next);
-    m->untold = true;
+    DL_APPEND2(m->pair->unreported, m, unreported_prev, unreported_next);
+    m->unreported = true;
 }
 
 void lh_cs_pair_unstick(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
-    struct lh_cs_host *cs = m->primary->room->cs;
+    struct lh_cs_host *cs = m->primary->primaries->cs;
 
     if (pair == NULL || !pair->writing || LH_PLANTED("part-waits-unnoticed"))
         return;
@@ -264,17 +264,17 @@ static void put_next(struct lh_cs_member *m, struct outgoing *o, uint64_t most)
     if (!lh_cs_member_next(m, next_part(o), &o->bytes, most))
         return;
     o->count++;
-    forget_untold(m); /* every part says what is committed */
+    forget_unreported(m); /* every part says what is committed */
     enlist(m);
 }
 
 /* A message goes anyway. */
-static void tell_untold(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts)
+static void report_unreported(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts)
 {
-    while (pair->untold != NULL && o->count > 0 && o->count < parts) {
-        struct lh_cs_member *m = pair->untold;
-        forget_untold(m);
-        if (lh_cs_member_tell(m, next_part(o)))
+    while (pair->unreported != NULL && o->count > 0 && o->count < parts) {
+        struct lh_cs_member *m = pair->unreported;
+        forget_unreported(m);
+        if (lh_cs_member_notify(m, next_part(o)))
             o->count++;
     }
 }
@@ -283,7 +283,7 @@ static void tell_untold(struct lh_cs_pair *pair, struct outgoing *o, uint64_t pa
  * has its turn however little room there is. */
 static void put_parts(struct lh_cs_pair *pair, struct outgoing *o)
 {
-    const struct lh_chunkserver_bounds *b = &pair->room->cs->config.bounds;
+    const struct lh_chunkserver_bounds *b = &pair->primaries->cs->config.bounds;
     uint64_t first = pair->much == NULL ? b->pair_bytes : (b->pair_bytes + 1) / 2;
 
     put_ends(pair, o, b->pair_parts);
@@ -294,12 +294,12 @@ static void put_parts(struct lh_cs_pair *pair, struct outgoing *o)
     /* What is left may be too little for a batch, which would go in two parts. */
     while (pair->much != NULL && has_room(o, b->pair_parts, b->pair_bytes / 2))
         put_next(pair->much, o, b->pair_bytes - o->bytes.size);
-    tell_untold(pair, o, b->pair_parts);
+    report_unreported(pair, o, b->pair_parts);
 }
 
 static void send_message(struct lh_cs_pair *pair)
 {
-    struct lh_cs_host *cs = pair->room->cs;
+    struct lh_cs_host *cs = pair->primaries->cs;
     Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
     struct outgoing o = {0};
 
@@ -315,7 +315,7 @@ static void send_message(struct lh_cs_pair *pair)
         pair->named = pair->named || q.cluster != 0;
         pair->writing = true;
         pair->writing_since = cs->now;
-        lh_fx_send_told(cs->fx, pair->link, &q.base, &o.bytes);
+        lh_fx_send_notified(cs->fx, pair->link, &q.base, &o.bytes);
         if (pair->resting)
             lh_fx_unhold(cs->fx, pair->link);
         pair->resting = false;
@@ -334,21 +334,21 @@ static void rest(struct lh_cs_pair *pair)
     const struct lh_cs_member *m;
 
     if (pair->resting || pair->link == 0 ||
-        HASH_COUNT(pair->members) > pair->room->cs->config.bounds.pair_rest_members)
+        HASH_COUNT(pair->members) > pair->primaries->cs->config.bounds.pair_rest_members)
         return;
     for (m = pair->members; m != NULL; m = m->hh.next)
         if (lh_cs_member_awaited(m))
             return;
     LH_MARK("pair-rests");
     pair->resting = true;
-    lh_fx_hold(pair->room->cs->fx, pair->link);
+    lh_fx_hold(pair->primaries->cs->fx, pair->link);
 }
 
-void lh_cs_pairs_flush(struct lh_cs_primaries *room)
+void lh_cs_pairs_flush(struct lh_cs_primaries *primaries)
 {
-    while (room->touched_pairs != NULL) {
-        struct lh_cs_pair *pair = room->touched_pairs;
-        LL_DELETE2(room->touched_pairs, pair, next_touched);
+    while (primaries->touched_pairs != NULL) {
+        struct lh_cs_pair *pair = primaries->touched_pairs;
+        LL_DELETE2(primaries->touched_pairs, pair, next_touched);
         pair->touched = false;
         if (!pair->writing)
             send_message(pair);
@@ -396,11 +396,11 @@ static void closed(struct lh_cs_link *gone, const char *text)
     all_down(gone->owner);
 }
 
-void lh_cs_pairs_deinit(struct lh_cs_primaries *room)
+void lh_cs_pairs_deinit(struct lh_cs_primaries *primaries)
 {
     struct lh_cs_pair *pair, *next;
 
-    HASH_ITER(hh, room->pairs, pair, next) {
+    HASH_ITER(hh, primaries->pairs, pair, next) {
         free_pair(pair);
     }
 }

@@ -13,13 +13,14 @@ struct lh_cs_ended_feed {
 };
 
 struct lh_cs_pair {
-    struct lh_cs_primaries *room;
+    struct lh_cs_primaries *primaries;
     char *address;                /* lh_server_at() */
     uint64_t link;                /* 0: none */
     struct lh_cs_member *members; /* by chunk */
     /* Those that may have something to send, the first is next: little, or more than that. */
     struct lh_cs_member *little, *much;
-    struct lh_cs_member *untold; /* those to be told the committed length with the next message */
+    struct lh_cs_member
+        *unreported; /* those to be told the committed length with the next message */
     struct lh_cs_ended_feed *ended;
     bool named;   /* which cluster this server is of (SES-10) */
     bool writing; /* the last message has not left: what there is to send gathers */
@@ -46,4 +47,4 @@ void lh_cs_pair_committed(struct lh_cs_member *m);
 /* The member has been waited for in vain. If its part waits behind a message that does not leave,
  * the stream is given up, and with it all its feeds: each member begins anew on another one. */
 void lh_cs_pair_unstick(struct lh_cs_member *m);
-void lh_cs_pairs_deinit(struct lh_cs_primaries *room);
+void lh_cs_pairs_deinit(struct lh_cs_primaries *primaries);

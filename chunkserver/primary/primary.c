@@ -50,13 +50,13 @@ static const ProtobufCBinaryData *lead_of(const Leasehold__Grant *g, size_t i)
 static void out_of_time(void *core, struct lh_timer *timer);
 
 void lh_cs_primary_grant(
-    struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g)
+    struct lh_cs_primaries *primaries, struct lh_cs_replica *r, const Leasehold__Grant *g)
 {
     struct lh_cs_host *cs = r->logs->cs;
     struct lh_cs_primary *p = lh_alloc(sizeof *p);
 
     LH_ASSERT(lh_cs_primary_of(r) == NULL);
-    p->room = room;
+    p->primaries = primaries;
     p->replica = r;
     p->version = g->version;
     p->fence = g->fence;
@@ -69,7 +69,7 @@ void lh_cs_primary_grant(
         if (strcmp(g->members[i]->server_id, cs->config.server_id) != 0)
             lh_cs_member_init(&p->members[p->member_count++], p, g->members[i], lead_of(g, i));
     r->slots[LH_CS_SLOT_PRIMARY] = p;
-    DL_APPEND(room->all, p);
+    DL_APPEND(primaries->all, p);
     lh_cs_replica_submit(
         r, (struct lh_cs_job){
                .kind = LH_CS_JOB_ADOPT, .owner = lh_cs_primary_job_done, .version = p->version});
@@ -88,7 +88,7 @@ void lh_cs_primary_grant_again(struct lh_cs_primary *p, const Leasehold__Grant *
                 lh_cs_member_update(&p->members[i], g->members[j], lead_of(g, j));
     lh_cs_primary_set_timer(p);
     if (p->replica->header.version == g->version && p->state != LH_CS_PRIMARY_ADOPTING)
-        lh_cs_grant_confirm(p->room, g->chunk, g->version, LH_OK);
+        lh_cs_grant_confirm(p->primaries, g->chunk, g->version, LH_OK);
 }
 
 size_t lh_cs_primary_full_members(const struct lh_cs_primary *p)
@@ -108,7 +108,7 @@ static int to_clients(int error)
 
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
 {
-    struct lh_cs_primaries *room = p->room;
+    struct lh_cs_primaries *primaries = p->primaries;
     struct lh_cs_replica *r = p->replica;
     struct lh_cs_host *cs = r->logs->cs;
 
@@ -120,20 +120,20 @@ void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
         lh_cs_link_close(cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
     lh_cs_queue_free(p);
     lh_timer_unset(&cs->timers, &p->timer);
-    DL_DELETE(room->all, p);
+    DL_DELETE(primaries->all, p);
     r->slots[LH_CS_SLOT_PRIMARY] = NULL;
     free(p);
-    lh_cs_streams_release_pressure(room);
+    lh_cs_streams_release_pressure(primaries);
     lh_cs_replica_readable(r);
 }
 
 static void give_up(struct lh_cs_primary *p, int error, bool ran_out)
 {
-    struct lh_cs_primaries *room = p->room;
+    struct lh_cs_primaries *primaries = p->primaries;
     uint64_t chunk = p->replica->chunk, version = p->version;
 
     lh_cs_primary_discard(p, error);
-    lh_cs_lease_release(room, chunk, version, ran_out);
+    lh_cs_lease_release(primaries, chunk, version, ran_out);
 }
 
 void lh_cs_primary_abandon(struct lh_cs_primary *p, int error)
@@ -181,7 +181,7 @@ static void drained(struct lh_cs_primary *p)
         LH_MARK("seal-reported");
         lh_fx_log(r->logs->cs->fx, LH_INFO,
             "chunk %" PRIu64 ": full at %" PRIu64 " bytes, asking for its seal", r->chunk, r->end);
-        lh_cs_seal_report(p->room, r, p->version); /* gives the lease up */
+        lh_cs_seal_report(p->primaries, r, p->version); /* gives the lease up */
         lh_cs_primary_discard(p, LH_ERR_CHUNK_FULL);
     } else {
         LH_MARK("recall-drained");
@@ -214,7 +214,7 @@ static void commit(struct lh_cs_primary *p)
             lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
             cs->counts.batches_committed++;
             p->committed_checksum = u->checksum;
-            struct lh_cs_lane *lane = lh_cs_lane_find(p->room, &u->lane);
+            struct lh_cs_lane *lane = lh_cs_lane_find(p->primaries, &u->lane);
             if (lane != NULL)
                 lh_cs_lane_stored(lane, u);
             lh_cs_queue_pop(p);
@@ -228,7 +228,7 @@ static void commit(struct lh_cs_primary *p)
             p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
             lh_cs_primary_set_timer(p);
         }
-        lh_cs_streams_release_pressure(p->room);
+        lh_cs_streams_release_pressure(p->primaries);
     }
     bool undrained = p->queue.count > 0;
     if (p->state == LH_CS_PRIMARY_SEALING && LH_PLANTED("seal-reported-before-drained"))
@@ -268,7 +268,7 @@ static void order(struct lh_cs_primary *p, struct lh_cs_lane *lane, struct lh_cs
             if (p->members[i].state != LH_CS_MEMBER_EQUAL)
                 p->members[i].progress_at = cs->now; /* from now on somebody waits for it */
     uint64_t checksum = lh_log_checksum(r->checksum, h);
-    lh_batch_stamp(&p->room->stamper, bytes, h, checksum);
+    lh_batch_stamp(&p->primaries->stamper, bytes, h, checksum);
     struct lh_cs_uncommitted *u = lh_cs_queue_push(p);
     *u = (struct lh_cs_uncommitted){
         .offset = r->end,
@@ -282,7 +282,7 @@ static void order(struct lh_cs_primary *p, struct lh_cs_lane *lane, struct lh_cs
     };
     cs->counts.batches_ordered++;
     cs->counts.bytes_ordered += h->size;
-    p->room->streams.pending_bytes += h->size;
+    p->primaries->streams.pending_bytes += h->size;
     bool next = lh_cs_replica_accept(r, h, checksum, bytes);
     LH_ASSERT(next);
     p->appends++;
@@ -315,7 +315,7 @@ static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_lane *lane,
             lane, w, LH_ERR_UNAVAILABLE, "this writer's batch waits on a newer stream");
         return;
     }
-    if (lh_cs_lane_find(p->room, &waiting->lane) != lane)
+    if (lh_cs_lane_find(p->primaries, &waiting->lane) != lane)
         w->unanswered++;
     waiting->lane = lane->key;
 }
@@ -393,7 +393,7 @@ void lh_cs_primary_recall(struct lh_cs_primary *p)
     }
     LH_MARK("recall-drains");
     if (LH_PLANTED("drain-releases-early"))
-        lh_cs_lease_report_release(p->room, p->replica->chunk, p->version, false);
+        lh_cs_lease_report_release(p->primaries, p->replica->chunk, p->version, false);
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
     if (p->state == LH_CS_PRIMARY_OPEN)
         p->state = LH_CS_PRIMARY_RECALLED;

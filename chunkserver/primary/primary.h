@@ -12,32 +12,32 @@ struct lh_cs_primary;   /* of one replica, at one version */
 
 struct lh_cs_primaries *lh_cs_primaries_create(struct lh_cs_host *cs, struct lh_cs_logs *logs);
 /* All primary parts have ended before. */
-void lh_cs_primaries_destroy(struct lh_cs_primaries *room);
+void lh_cs_primaries_destroy(struct lh_cs_primaries *primaries);
 
 /* Links that clients opened to append; their room is the primaries'. */
 extern const struct lh_cs_link_user lh_cs_append_links;
 
 /* End a step: send what gathered in it, to other servers and to clients. The latter ends streams of
  * which nothing more will come once all that came is answered. */
-void lh_cs_pairs_flush(struct lh_cs_primaries *room);
-void lh_cs_streams_flush(struct lh_cs_primaries *room);
+void lh_cs_pairs_flush(struct lh_cs_primaries *primaries);
+void lh_cs_streams_flush(struct lh_cs_primaries *primaries);
 
 /* This process has slept: members were not silent for as long as the clock says. */
-void lh_cs_primaries_forgive(struct lh_cs_primaries *room, struct lh_duration slept);
+void lh_cs_primaries_discount_pause(struct lh_cs_primaries *primaries, struct lh_duration slept);
 /* The disk does not answer (SES-6): gives up every lease. */
-void lh_cs_primaries_abandon(struct lh_cs_primaries *room, int error);
+void lh_cs_primaries_abandon(struct lh_cs_primaries *primaries, int error);
 /* A session has begun, and the holder knows which leases go on in it: primary parts without one
  * end. The others report that they have recovered, if they have. */
-void lh_cs_primaries_continue(struct lh_cs_primaries *room);
+void lh_cs_primaries_continue(struct lh_cs_primaries *primaries);
 /* The terms of leases are new. */
-void lh_cs_primaries_extended(struct lh_cs_primaries *room);
+void lh_cs_primaries_extended(struct lh_cs_primaries *primaries);
 
 struct lh_cs_primary_figures {
     uint64_t primaries, open; /* `open`: of these, that take appends */
     uint64_t pending_bytes;   /* ordered and not committed */
 };
 
-struct lh_cs_primary_figures lh_cs_primaries_figures(const struct lh_cs_primaries *room);
+struct lh_cs_primary_figures lh_cs_primaries_figures(const struct lh_cs_primaries *primaries);
 
 /* ---- primary.c: one of them. */
 
@@ -62,7 +62,7 @@ bool lh_cs_primary_may_act(const struct lh_cs_primary *p);
 bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g);
 /* A new primary part begins; one of an older version has ended before. */
 void lh_cs_primary_grant(
-    struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g);
+    struct lh_cs_primaries *primaries, struct lh_cs_replica *r, const Leasehold__Grant *g);
 /* The grant of this version was sent again: its term is new, members may be found elsewhere by now,
  * or have become full ones. It is confirmed again if the version is durable by now. */
 void lh_cs_primary_grant_again(struct lh_cs_primary *p, const Leasehold__Grant *g);
@@ -82,36 +82,38 @@ void lh_cs_primary_check(const struct lh_cs_primary *p);
 
 /* ---- leases.c: what is reported to the master of leases and of chunks that were led. */
 
-void lh_cs_grant_confirm(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error);
+void lh_cs_grant_confirm(
+    struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version, int error);
 /* This version is not acted on, now or later (LEASE-6): as a release of it. */
-void lh_cs_grant_refuse(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error);
+void lh_cs_grant_refuse(
+    struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version, int error);
 /* The master wants the lease of that version back: its primary part drains. If there is none, and
  * no seal report of the chunk that says so, it is released at once. */
-void lh_cs_lease_recall(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version);
+void lh_cs_lease_recall(struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version);
 void lh_cs_lease_release(
-    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, bool ran_out);
+    struct lh_cs_primaries *primaries, uint64_t chunk, uint64_t version, bool ran_out);
 
 /* Reports of full chunks that the master has not answered (SEAL-1). */
-void lh_cs_seals_resend(struct lh_cs_primaries *room);
+void lh_cs_seals_resend(struct lh_cs_primaries *primaries);
 /* The master has sealed the chunk, or its replica goes. */
-void lh_cs_seal_forget(struct lh_cs_primaries *room, uint64_t chunk);
+void lh_cs_seal_forget(struct lh_cs_primaries *primaries, uint64_t chunk);
 /* A session has begun: reports possible losses (REC-2a) that it has not heard of. */
-void lh_cs_losses_resend(struct lh_cs_primaries *room);
+void lh_cs_losses_resend(struct lh_cs_primaries *primaries);
 /* The master has answered the heartbeat with this stamp: it has had what was sent before. */
-void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp);
+void lh_cs_losses_reported(struct lh_cs_primaries *primaries, uint64_t stamp);
 
 /* ---- showing.c: what the master is shown of the leases that this server may act on. */
 
 /* What has run out ends: first, before leases are shown. */
-void lh_cs_showing_end_run_out(struct lh_cs_primaries *room);
+void lh_cs_showing_end_run_out(struct lh_cs_primaries *primaries);
 /* The lease that this server may act on with this replica; false: there is none. */
 bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion *lease);
 /* The chunks of all that are to be shown: an array for the caller to free. */
-uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *room, size_t *count);
+uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *primaries, size_t *count);
 /* For a heartbeat: the sum of the leases that were reported to the master (LEASE-8), and the leases
  * that want an extension (LEASE-4), which are freed with lh_cs_showing_active_free(). */
-void lh_cs_showing_sum(struct lh_cs_primaries *room, Leasehold__LeaseSum *sum);
-void lh_cs_showing_active(struct lh_cs_primaries *room, Leasehold__Heartbeat *hb);
+void lh_cs_showing_sum(struct lh_cs_primaries *primaries, Leasehold__LeaseSum *sum);
+void lh_cs_showing_active(struct lh_cs_primaries *primaries, Leasehold__Heartbeat *hb);
 void lh_cs_showing_active_free(Leasehold__Heartbeat *hb);
 /* The master believes otherwise. */
-void lh_cs_showing_answer(struct lh_cs_primaries *room);
+void lh_cs_showing_answer(struct lh_cs_primaries *primaries);

@@ -65,7 +65,7 @@ void lh_cs_queue_pop(struct lh_cs_primary *p)
 {
     struct lh_cs_uncommitted *u = lh_cs_queue_at(p, 0);
 
-    p->room->streams.pending_bytes -= u->bytes.size;
+    p->primaries->streams.pending_bytes -= u->bytes.size;
     lh_buf_clear(&u->bytes);
     p->queue.first = (p->queue.first + 1) % p->queue.capacity;
     p->queue.count--;

@@ -108,7 +108,7 @@ static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
         "damaged); going on with the longest (%" PRIu64
         " bytes); acknowledged records may be missing",
         p->replica->chunk, length);
-    lh_cs_loss_report(p->room, p->replica->chunk, p->version, length);
+    lh_cs_loss_report(p->primaries, p->replica->chunk, p->version, length);
 }
 
 static void gathered(struct lh_cs_primary *p)
@@ -261,7 +261,7 @@ void lh_cs_primary_job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, 
         return; /* the replica is lost or cut back, and this part has ended or will */
     if (j->kind == LH_CS_JOB_ADOPT && p->state == LH_CS_PRIMARY_ADOPTING) {
         p->state = LH_CS_PRIMARY_GATHERING;
-        lh_cs_grant_confirm(p->room, p->replica->chunk, p->version, LH_OK);
+        lh_cs_grant_confirm(p->primaries, p->replica->chunk, p->version, LH_OK);
     } else if (j->kind == LH_CS_JOB_CONFIRM) {
         p->self_equal = true;
         /* What was fetched is written by now: members that lack it can be sent it. */

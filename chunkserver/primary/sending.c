@@ -137,7 +137,7 @@ uint64_t lh_cs_member_waiting(const struct lh_cs_member *m)
                                               : m->primary->replica->end - m->sent;
 }
 
-bool lh_cs_member_tell(struct lh_cs_member *m, Leasehold__ReplicatePart *part)
+bool lh_cs_member_notify(struct lh_cs_member *m, Leasehold__ReplicatePart *part)
 {
     if (m->state != LH_CS_MEMBER_EQUAL || m->committed_sent >= m->primary->replica->committed)
         return false;
@@ -172,7 +172,7 @@ static bool next_part(
         part->bytes = bytes->size - before;
         return true;
     }
-    return m->notice && lh_cs_member_tell(m, part);
+    return m->notice && lh_cs_member_notify(m, part);
 }
 
 bool lh_cs_member_next(

@@ -16,11 +16,11 @@
 
 /* What has run out ends before anything is shown, and not when its timer fires: nothing is
  * neither shown nor over. */
-void lh_cs_showing_end_run_out(struct lh_cs_primaries *room)
+void lh_cs_showing_end_run_out(struct lh_cs_primaries *primaries)
 {
     struct lh_cs_primary *p, *next;
 
-    DL_FOREACH_SAFE(room->all, p, next) {
+    DL_FOREACH_SAFE(primaries->all, p, next) {
         if (!lh_cs_primary_may_act(p))
             lh_cs_primary_run_out(p);
     }
@@ -39,25 +39,25 @@ bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion 
     return true;
 }
 
-uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *room, size_t *count)
+uint64_t *lh_cs_showing_chunks(const struct lh_cs_primaries *primaries, size_t *count)
 {
     const struct lh_cs_primary *p;
     size_t i = 0;
 
-    DL_COUNT(room->all, p, *count);
+    DL_COUNT(primaries->all, p, *count);
     uint64_t *chunks = lh_alloc_array(*count + 1, sizeof *chunks);
-    DL_FOREACH(room->all, p)
+    DL_FOREACH(primaries->all, p)
         chunks[i++] = p->replica->chunk;
     return chunks;
 }
 
-void lh_cs_showing_sum(struct lh_cs_primaries *room, Leasehold__LeaseSum *sum)
+void lh_cs_showing_sum(struct lh_cs_primaries *primaries, Leasehold__LeaseSum *sum)
 {
     struct lh_lease_sum leases = {0};
     struct lh_cs_primary *p;
 
-    lh_cs_showing_end_run_out(room);
-    DL_FOREACH(room->all, p) {
+    lh_cs_showing_end_run_out(primaries);
+    DL_FOREACH(primaries->all, p) {
         if (p->state != LH_CS_PRIMARY_ADOPTING) /* else the master has not heard of it yet */
             lh_lease_sum_add(&leases, p->replica->chunk, p->version);
     }
@@ -75,15 +75,15 @@ static bool wants_extension(const struct lh_cs_primary *p)
            (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
 }
 
-void lh_cs_showing_active(struct lh_cs_primaries *room, Leasehold__Heartbeat *hb)
+void lh_cs_showing_active(struct lh_cs_primaries *primaries, Leasehold__Heartbeat *hb)
 {
     struct lh_cs_primary *p;
     size_t most = 0;
 
-    DL_COUNT(room->all, p, most);
+    DL_COUNT(primaries->all, p, most);
     Leasehold__ChunkVersion *active = lh_alloc_array(most, sizeof *active);
     hb->active = lh_alloc_array(most, sizeof *hb->active);
-    DL_FOREACH(room->all, p) {
+    DL_FOREACH(primaries->all, p) {
         if (!wants_extension(p))
             continue;
         Leasehold__ChunkVersion *a = &active[hb->n_active];
@@ -105,20 +105,20 @@ void lh_cs_showing_active_free(Leasehold__Heartbeat *hb)
     free(hb->active);
 }
 
-void lh_cs_showing_answer(struct lh_cs_primaries *room)
+void lh_cs_showing_answer(struct lh_cs_primaries *primaries)
 {
-    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_host *cs = primaries->cs;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__ShownLeases shown = LEASEHOLD__SHOWN_LEASES__INIT;
     struct lh_cs_primary *p;
     size_t most = 0;
 
     LH_MARK("leases-shown-when-asked");
-    lh_cs_showing_end_run_out(room);
-    DL_COUNT(room->all, p, most);
+    lh_cs_showing_end_run_out(primaries);
+    DL_COUNT(primaries->all, p, most);
     Leasehold__ChunkVersion *leases = lh_alloc_array(most, sizeof *leases);
     shown.leases = lh_alloc_array(most, sizeof *shown.leases);
-    DL_FOREACH(room->all, p) {
+    DL_FOREACH(primaries->all, p) {
         shown.leases[shown.n_leases] = &leases[shown.n_leases];
         shown.n_leases += lh_cs_showing_lease(p->replica, &leases[shown.n_leases]);
     }

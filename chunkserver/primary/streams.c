@@ -15,27 +15,27 @@ static void touch(struct lh_cs_stream *s)
     if (s->touched)
         return;
     s->touched = true;
-    LL_PREPEND2(s->room->streams.touched, s, next_touched);
+    LL_PREPEND2(s->primaries->streams.touched, s, next_touched);
 }
 
-struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *room, struct lh_cs_link *l)
+struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *primaries, struct lh_cs_link *l)
 {
     struct lh_cs_stream *s = lh_alloc(sizeof *s);
 
-    s->room = room;
+    s->primaries = primaries;
     s->link = l->id;
-    s->spoken = room->cs->now;
+    s->spoken = primaries->cs->now;
     l->owner = s;
-    DL_APPEND(room->streams.all, s);
+    DL_APPEND(primaries->streams.all, s);
     return s;
 }
 
 void lh_cs_stream_drop_rest(struct lh_cs_stream *s)
 {
-    s->room->streams.arriving_bytes -= s->rest.bytes.size;
+    s->primaries->streams.arriving_bytes -= s->rest.bytes.size;
     lh_buf_clear(&s->rest.bytes);
     /* Nothing of it is awaited; another message may still be on its way. */
-    const struct lh_cs_link *l = lh_cs_link_find(s->room->cs, s->link);
+    const struct lh_cs_link *l = lh_cs_link_find(s->primaries->cs, s->link);
     s->arriving = l != NULL && l->arriving;
 }
 
@@ -45,9 +45,9 @@ void lh_cs_stream_free(struct lh_cs_stream *s)
         lh_cs_lane_free(s->lanes);
     lh_cs_stream_drop_rest(s);
     if (s->touched)
-        LL_DELETE2(s->room->streams.touched, s, next_touched);
-    DL_DELETE(s->room->streams.all, s);
-    s->room->streams.held -= s->held;
+        LL_DELETE2(s->primaries->streams.touched, s, next_touched);
+    DL_DELETE(s->primaries->streams.all, s);
+    s->primaries->streams.held -= s->held;
     for (size_t i = 0; i < s->answers.count; i++)
         free(s->answers.items[s->answers.first + i].text);
     free(s->answers.items);
@@ -88,7 +88,7 @@ void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, 
 {
     Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
 
-    s->room->cs->counts.append_errors[-error]++;
+    s->primaries->cs->counts.append_errors[-error]++;
     m.lane = lane;
     m.chunk = chunk;
     m.writer = writer;
@@ -98,10 +98,10 @@ void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, 
 
 /* What is answered to a stream's only lane is little (LH_WRITER_WINDOW), so it waits for nothing:
  * while the client keeps the rules, and reads. */
-static bool may_go_untold(const struct lh_cs_stream *s, const Leasehold__AppendReply *m)
+static bool may_go_unreported(const struct lh_cs_stream *s, const Leasehold__AppendReply *m)
 {
     if (s->lane_count > 1 || s->writing > 0 ||
-        s->flying > s->room->cs->config.bounds.stream_answers / 4)
+        s->flying > s->primaries->cs->config.bounds.stream_answers / 4)
         return false;
     for (size_t i = 0; i < m->n_answers; i++)
         if (m->answers[i]->n_stored == 0)
@@ -111,7 +111,7 @@ static bool may_go_untold(const struct lh_cs_stream *s, const Leasehold__AppendR
 
 static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
 {
-    struct lh_cs_host *cs = s->room->cs;
+    struct lh_cs_host *cs = s->primaries->cs;
 
     m->alive_ms = lh_duration_ms(cs->config.alive_interval);
     m->arriving = s->arriving;
@@ -119,9 +119,9 @@ static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
     s->flying += m->n_answers + 1;
     for (size_t i = 0; i < m->n_answers; i++)
         s->flying += m->answers[i]->n_stored;
-    bool told = !may_go_untold(s, m);
-    s->writing += told;
-    (told ? lh_fx_send_told : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
+    bool notified = !may_go_unreported(s, m);
+    s->writing += notified;
+    (notified ? lh_fx_send_notified : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
     if (s->resting && !s->held)
         lh_fx_unhold(cs->fx, s->link);
     s->resting = false;
@@ -162,13 +162,13 @@ static void send_answers(struct lh_cs_stream *s)
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
     Leasehold__AppendAnswer *answers[LH_REPLY_BATCHES_MAX];
     Leasehold__Stored *stored[LH_REPLY_BATCHES_MAX];
-    size_t most = s->room->cs->config.bounds.reply_batches, count = 0, done = 0;
+    size_t most = s->primaries->cs->config.bounds.reply_batches, count = 0, done = 0;
     size_t taken = 0; /* batches: those that are sent, and those that nobody vouches for */
 
     m.answers = answers;
     for (; done < s->answers.count && m.n_answers < most && count < most; done++) {
         struct lh_cs_lane_answer *a = &s->answers.items[s->answers.first + done];
-        const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, a->m.chunk);
+        const struct lh_cs_replica *r = lh_cs_replica_find(s->primaries->logs, a->m.chunk);
         if (a->stored > 0 && r != NULL && !is_vouched_for(r)) {
             LH_MARK("answer-of-a-lost-replica"); /* the end of the lane stands behind */
             taken += a->stored;
@@ -202,7 +202,7 @@ static void send_all(struct lh_cs_stream *s)
 void lh_cs_stream_sent(struct lh_cs_stream *s)
 {
     if (s->writing > 0 && --s->writing == 0)
-        s->flying = 0; /* also what went untold: it went before */
+        s->flying = 0; /* also what went unreported: it went before */
     if (s->answers.count > 0 || s->held)
         touch(s);
 }
@@ -218,21 +218,21 @@ static size_t unread(const struct lh_cs_stream *s)
 
 void lh_cs_stream_hold_if_full(struct lh_cs_stream *s)
 {
-    struct lh_cs_primaries *room = s->room;
-    const struct lh_chunkserver_config *config = &room->cs->config;
-    bool pending = room->streams.pending_bytes > config->pending_bytes_max;
+    struct lh_cs_primaries *primaries = s->primaries;
+    const struct lh_chunkserver_config *config = &primaries->cs->config;
+    bool pending = primaries->streams.pending_bytes > config->pending_bytes_max;
 
     if (s->held || (!pending && unread(s) <= config->bounds.stream_answers))
         return;
     LH_MARK("stream-held");
     s->held = true;
-    room->streams.held++;
-    lh_fx_hold(room->cs->fx, s->link);
+    primaries->streams.held++;
+    lh_fx_hold(primaries->cs->fx, s->link);
 }
 
 void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s)
 {
-    const struct lh_cs_host *cs = s->room->cs;
+    const struct lh_cs_host *cs = s->primaries->cs;
 
     if (s->alone < cs->config.bounds.stream_alone || s->resting || s->half_closed ||
         s->lane_count != 1 || !lh_cs_lane_waits(s->lanes))
@@ -242,30 +242,31 @@ void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s)
     lh_fx_hold(cs->fx, s->link);
 }
 
-static bool pressed(const struct lh_cs_primaries *room)
+static bool pressed(const struct lh_cs_primaries *primaries)
 {
-    return room->streams.pending_bytes > room->cs->config.pending_bytes_max / 2;
+    return primaries->streams.pending_bytes > primaries->cs->config.pending_bytes_max / 2;
 }
 
 static void release(struct lh_cs_stream *s)
 {
-    struct lh_cs_primaries *room = s->room;
+    struct lh_cs_primaries *primaries = s->primaries;
 
-    if (!s->held || pressed(room) || unread(s) > room->cs->config.bounds.stream_answers / 2)
+    if (!s->held || pressed(primaries) ||
+        unread(s) > primaries->cs->config.bounds.stream_answers / 2)
         return;
     s->held = false;
-    s->rest.since = room->cs->now; /* that it was not read is no fault of the client's */
-    room->streams.held--;
-    lh_fx_unhold(room->cs->fx, s->link);
+    s->rest.since = primaries->cs->now; /* that it was not read is no fault of the client's */
+    primaries->streams.held--;
+    lh_fx_unhold(primaries->cs->fx, s->link);
 }
 
-void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
+void lh_cs_streams_release_pressure(struct lh_cs_primaries *primaries)
 {
     struct lh_cs_stream *s;
 
-    if (room->streams.held == 0 || pressed(room))
+    if (primaries->streams.held == 0 || pressed(primaries))
         return;
-    DL_FOREACH(room->streams.all, s)
+    DL_FOREACH(primaries->streams.all, s)
         release(s);
 }
 
@@ -273,7 +274,7 @@ void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
 
 void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text)
 {
-    struct lh_cs_host *cs = s->room->cs;
+    struct lh_cs_host *cs = s->primaries->cs;
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
     cs->counts.append_errors[-error]++;
@@ -302,16 +303,16 @@ static bool waits(const struct lh_cs_stream *s)
     return false;
 }
 
-void lh_cs_streams_flush(struct lh_cs_primaries *room)
+void lh_cs_streams_flush(struct lh_cs_primaries *primaries)
 {
-    while (room->streams.touched != NULL) {
-        struct lh_cs_stream *s = room->streams.touched;
-        LL_DELETE2(room->streams.touched, s, next_touched);
+    while (primaries->streams.touched != NULL) {
+        struct lh_cs_stream *s = primaries->streams.touched;
+        LL_DELETE2(primaries->streams.touched, s, next_touched);
         s->touched = false;
         if (s->half_closed && !waits(s)) {
             LH_MARK("stream-half-closed-ends");
             send_all(s);
-            lh_cs_link_close(room->cs, s->link, LH_OK, NULL);
+            lh_cs_link_close(primaries->cs, s->link, LH_OK, NULL);
             lh_cs_stream_free(s);
             continue;
         }
@@ -334,25 +335,25 @@ static struct lh_instant next_look(const struct lh_cs_host *cs)
     return lh_instant_add(cs->now, lh_nanoseconds(cs->config.alive_interval.ns / 2));
 }
 
-void lh_cs_streams_expect_life(struct lh_cs_primaries *room)
+void lh_cs_streams_expect_life(struct lh_cs_primaries *primaries)
 {
-    if (!lh_timer_is_set(&room->streams.alive))
-        lh_timer_set(&room->cs->timers, &room->streams.alive, next_look(room->cs));
+    if (!lh_timer_is_set(&primaries->streams.alive))
+        lh_timer_set(&primaries->cs->timers, &primaries->streams.alive, next_look(primaries->cs));
 }
 
 /* Tells clients that wait and have heard nothing for a while that this server lives. */
 static void show_life(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_primaries *room = LH_OWNER(timer, struct lh_cs_primaries, streams.alive);
+    struct lh_cs_primaries *primaries = LH_OWNER(timer, struct lh_cs_primaries, streams.alive);
     struct lh_cs_host *cs = core;
     uint64_t half = cs->config.alive_interval.ns / 2;
     struct lh_cs_stream *s;
 
-    DL_FOREACH(room->streams.all, s) {
+    DL_FOREACH(primaries->streams.all, s) {
         Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
         if (!waits(s) && !s->arriving)
             continue;
-        lh_cs_streams_expect_life(room);
+        lh_cs_streams_expect_life(primaries);
         if (lh_instant_until(s->spoken, cs->now).ns < half || s->writing > 0)
             continue;
         LH_MARK("stream-sign-of-life");
@@ -360,7 +361,7 @@ static void show_life(void *core, struct lh_timer *timer)
     }
 }
 
-void lh_cs_streams_init(struct lh_cs_primaries *room)
+void lh_cs_streams_init(struct lh_cs_primaries *primaries)
 {
-    room->streams.alive.fire = show_life;
+    primaries->streams.alive.fire = show_life;
 }

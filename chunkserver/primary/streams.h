@@ -35,7 +35,7 @@ struct lh_cs_lane_answer {
 };
 
 struct lh_cs_stream {
-    struct lh_cs_primaries *room;
+    struct lh_cs_primaries *primaries;
     uint64_t link;
     struct lh_cs_lane *lanes;
     size_t lane_count;
@@ -72,7 +72,7 @@ struct lh_cs_stream {
 
 /* NULL: it has ended, or never began. */
 struct lh_cs_lane *lh_cs_lane_find(
-    const struct lh_cs_primaries *room, const struct lh_cs_lane_key *key);
+    const struct lh_cs_primaries *primaries, const struct lh_cs_lane_key *key);
 struct lh_cs_lane *lh_cs_lane_begin(
     struct lh_cs_stream *s, uint64_t number, struct lh_cs_primary *p);
 /* Without an answer; those that wait are sent. */
@@ -94,8 +94,8 @@ bool lh_cs_lanes_arrive(const struct lh_cs_primary *p);
 
 /* ---- streams ---- */
 
-void lh_cs_streams_init(struct lh_cs_primaries *room);
-struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *room, struct lh_cs_link *l);
+void lh_cs_streams_init(struct lh_cs_primaries *primaries);
+struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *primaries, struct lh_cs_link *l);
 /* Its link is gone. */
 void lh_cs_stream_free(struct lh_cs_stream *s);
 /* Ends it and all its lanes, with a last reply. */
@@ -121,6 +121,6 @@ void lh_cs_stream_hold_if_full(struct lh_cs_stream *s);
 /* A client that has sent many messages, each after the answer to the one before, sends nothing
  * until this one is answered: it is not read before (pair.c tells what for). */
 void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s);
-void lh_cs_streams_release_pressure(struct lh_cs_primaries *room);
+void lh_cs_streams_release_pressure(struct lh_cs_primaries *primaries);
 /* From now on somebody waits for an answer. */
-void lh_cs_streams_expect_life(struct lh_cs_primaries *room);
+void lh_cs_streams_expect_life(struct lh_cs_primaries *primaries);

@@ -22,7 +22,7 @@ void lh_cs_copy_drop_link(struct lh_cs_copying *c)
     if (c->link != 0)
         lh_cs_link_close(cs, c->link, LH_ERR_CANCELLED, NULL);
     c->link = 0;
-    lh_pacing_give_back(&c->room->copy_in, c->reserved);
+    lh_pacing_give_back(&c->serving->copy_in, c->reserved);
     c->reserved = 0;
 }
 
@@ -32,7 +32,8 @@ static void set_timer(struct lh_cs_copying *c)
     struct lh_instant at = c->forgotten_at;
 
     if (c->link == 0)
-        at = lh_instant_min(at, lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->room->copy_in)));
+        at = lh_instant_min(
+            at, lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->serving->copy_in)));
     lh_timer_set(&cs->timers, &c->timer, at);
 }
 
@@ -69,7 +70,7 @@ static const struct lh_cs_link_user copy_links = {
 void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start)
 {
     struct lh_cs_host *cs = c->replica->logs->cs;
-    struct lh_instant at = lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->room->copy_in));
+    struct lh_instant at = lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->serving->copy_in));
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
 
     if (!lh_instant_reached(cs->now, at)) {
@@ -84,13 +85,13 @@ void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start)
     q.version = c->version;
     q.offset = from_start ? 0 : c->replica->end;
     q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES
-                             : lh_pacing_piece(&c->room->copy_in, cs->config.bounds.copy_bytes);
+                             : lh_pacing_piece(&c->serving->copy_in, cs->config.bounds.copy_bytes);
     q.mode = LEASEHOLD__READ_MODE__COPY;
     q.cluster = lh_cs_cluster_name(cs);
     q.wait_ms = c->caught_up && !from_start ? cs->config.bounds.copy_follow_ms : 0;
     /* What a source has nothing of may be long in coming: that is paid for when it is here. */
     c->reserved = q.wait_ms > 0 || from_start ? 0 : q.max_bytes;
-    lh_pacing_take(&c->room->copy_in, cs->now, c->reserved);
+    lh_pacing_take(&c->serving->copy_in, cs->now, c->reserved);
     c->from_start = from_start;
     c->link = lh_cs_link_open(cs, &copy_links, c, LH_METHOD_READ, c->sources[c->source].address,
         lh_milliseconds(cs->config.bounds.copy_timeout_ms + q.wait_ms))
@@ -151,7 +152,7 @@ static int take(struct lh_cs_copying *c, struct lh_buf *batches)
     if (committed)
         lh_cs_replica_note_committed(r, r->end); /* no source gives more than that */
     c->copied += r->end - had;
-    c->room->copied_in += r->end - had;
+    c->serving->copied_in += r->end - had;
     if (error == LH_ERR_CORRUPT || error == LH_ERR_WOULD_BLOCK)
         return LH_ERR_UNAVAILABLE;
     return error == LH_OK ? LH_OK : LH_ERR_MALFORMED;
@@ -186,7 +187,7 @@ static void received(struct lh_cs_link *l, const void *message, struct lh_buf *b
         lh_cs_replica_pump(r);
         return;
     }
-    lh_pacing_take(&c->room->copy_in, cs->now, batches->size);
+    lh_pacing_take(&c->serving->copy_in, cs->now, batches->size);
     if (error == LH_OK)
         error = take(c, batches);
     if (c->copied > had || (error == LH_OK && !c->sealed)) {

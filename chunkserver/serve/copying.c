@@ -39,7 +39,7 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_copying *c, uint64_
     lh_cs_send(cs, &m);
 }
 
-static void tell(const struct lh_cs_copying *c, int error)
+static void notify(const struct lh_cs_copying *c, int error)
 {
     answer(c->replica->logs->cs, c, c->replica->chunk, c->version, c->replica->written, error);
 }
@@ -51,7 +51,7 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
     lh_cs_copy_drop_link(c);
     lh_cs_copy_forget_sources(c);
     lh_timer_unset(&r->logs->cs->timers, &c->timer);
-    DL_DELETE(c->room->copies, c);
+    DL_DELETE(c->serving->copies, c);
     lh_cs_serve(r)->copying = NULL;
     free(c);
     lh_cs_replica_put_back(r);
@@ -63,7 +63,7 @@ void lh_cs_copying_fail(struct lh_cs_copying *c, int error)
     lh_fx_log(c->replica->logs->cs->fx, LH_WARN,
         "chunk %" PRIu64 ": cannot be copied at version %" PRIu64 ": %s", c->replica->chunk,
         c->version, lh_error_text(error));
-    tell(c, error);
+    notify(c, error);
     lh_cs_copying_end(c);
 }
 
@@ -215,7 +215,7 @@ static bool begin(struct lh_cs_copying *c)
         return false;
     }
     if (good_already(c)) {
-        tell(c, LH_OK);
+        notify(c, LH_OK);
         lh_cs_copying_end(c);
         return false;
     }
@@ -279,7 +279,7 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
         LH_MARK("copy-caught-up");
         r->logs->cs->counts.copies++;
         c->reported = true;
-        tell(c, LH_OK);
+        notify(c, LH_OK);
     }
     lh_cs_copy_ask(c, false);
 }
@@ -302,7 +302,7 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         lh_fx_log(r->logs->cs->fx, LH_INFO,
             "chunk %" PRIu64 ": copied: %" PRIu64 " bytes, of which %" PRIu64 " came over",
             r->chunk, r->end, c->copied);
-        tell(c, LH_OK);
+        notify(c, LH_OK);
         lh_cs_copying_end(c);
     }
 }
@@ -336,16 +336,16 @@ static void take_command(struct lh_cs_copying *c, const Leasehold__CopyReplica *
     c->backoff = c->replica->logs->cs->config.reconnect_min;
 }
 
-static struct lh_cs_copying *copying_new(struct lh_cs_serving *room, struct lh_cs_replica *r)
+static struct lh_cs_copying *copying_new(struct lh_cs_serving *serving, struct lh_cs_replica *r)
 {
     struct lh_cs_copying *c = lh_alloc(sizeof *c);
 
-    c->room = room;
+    c->serving = serving;
     c->replica = r;
     c->cut_to = LH_CS_NO_CUT;
     c->timer.fire = out_of_time;
     lh_cs_serve(r)->copying = c;
-    DL_APPEND(room->copies, c);
+    DL_APPEND(serving->copies, c);
     return c;
 }
 
@@ -355,10 +355,10 @@ static bool sound(const Leasehold__CopyReplica *m)
            m->chunk_size <= LH_CHUNK_BYTES_MAX && (!m->sealed || m->length <= m->chunk_size);
 }
 
-void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyReplica *m)
+void lh_cs_copying_message(struct lh_cs_serving *serving, const Leasehold__CopyReplica *m)
 {
-    struct lh_cs_host *cs = room->cs;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_host *cs = serving->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(serving->logs, m->chunk);
     struct lh_cs_copying *c = r == NULL ? NULL : lh_cs_served(r)->copying;
     int error = LH_OK;
 
@@ -388,13 +388,13 @@ void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyRepl
         return;
     }
     if (r != NULL) {
-        take_command(copying_new(room, r), m);
+        take_command(copying_new(serving, r), m);
         lh_cs_replica_pump(r);
         return;
     }
     LH_MARK("copy-from-nothing");
-    r = lh_cs_replica_add(room->logs, m->chunk, LH_CS_REPLICA_CREATING);
-    c = copying_new(room, r);
+    r = lh_cs_replica_add(serving->logs, m->chunk, LH_CS_REPLICA_CREATING);
+    c = copying_new(serving, r);
     take_command(c, m);
     make_anew(c, LH_CS_CLEAR_NEW);
 }
@@ -412,12 +412,12 @@ static void out_of_time(void *core, struct lh_timer *timer)
     lh_cs_replica_pump(c->replica);
 }
 
-void lh_cs_copying_session_begins(struct lh_cs_serving *room)
+void lh_cs_copying_session_begins(struct lh_cs_serving *serving)
 {
-    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_host *cs = serving->cs;
     struct lh_cs_copying *c;
 
-    DL_FOREACH(room->copies, c) {
+    DL_FOREACH(serving->copies, c) {
         c->forgotten_at =
             lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.copy_forgotten_ms));
         c->reported = false; /* the session before may have taken it along */
@@ -427,17 +427,17 @@ void lh_cs_copying_session_begins(struct lh_cs_serving *room)
     }
 }
 
-void lh_cs_copying_progress(const struct lh_cs_serving *room, Leasehold__Heartbeat *hb)
+void lh_cs_copying_progress(const struct lh_cs_serving *serving, Leasehold__Heartbeat *hb)
 {
     const struct lh_cs_copying *c;
     size_t n = 0;
 
-    DL_COUNT(room->copies, c, n);
+    DL_COUNT(serving->copies, c, n);
     if (n == 0)
         return;
     Leasehold__CopyProgress *copies = lh_alloc_array(n, sizeof *copies);
     hb->copies = lh_alloc_array(n, sizeof(void *));
-    DL_FOREACH(room->copies, c) {
+    DL_FOREACH(serving->copies, c) {
         Leasehold__CopyProgress *progress = &copies[hb->n_copies];
         leasehold__copy_progress__init(progress);
         progress->chunk = c->replica->chunk;

@@ -12,7 +12,7 @@ struct lh_cs_source {
 };
 
 struct lh_cs_copying {
-    struct lh_cs_serving *room;
+    struct lh_cs_serving *serving;
     struct lh_cs_replica *replica;
     /* What the master asked for. */
     uint64_t version;

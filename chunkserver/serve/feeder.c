@@ -15,7 +15,7 @@ struct lh_cs_feeder *lh_cs_feeder_of(struct lh_cs_link *l)
 
     if (feeder == NULL) {
         feeder = lh_alloc(sizeof *feeder);
-        feeder->room = l->room;
+        feeder->serving = l->user_arg;
         feeder->link = l->id;
         l->owner = feeder;
     }
@@ -40,7 +40,7 @@ void lh_cs_feeder_free(struct lh_cs_feeder *feeder)
         lh_cs_feed_free(feeder->feeds);
     drop_answers(feeder, feeder->answer_count);
     if (feeder->touched)
-        LL_DELETE2(feeder->room->touched_feeders, feeder, next_touched);
+        LL_DELETE2(feeder->serving->touched_feeders, feeder, next_touched);
     free(feeder->answers);
     free(feeder);
 }
@@ -53,7 +53,7 @@ struct lh_cs_feed *lh_cs_feed_begin(
     *f = (struct lh_cs_feed){
         .feeder = feeder,
         .replica = r,
-        .id = ++feeder->room->feeds,
+        .id = ++feeder->serving->feeds,
         .number = part->feed,
         .version = part->version,
     };
@@ -78,7 +78,7 @@ static void forget_confirmations(const struct lh_cs_feed *f)
 void lh_cs_feed_free(struct lh_cs_feed *f)
 {
     forget_confirmations(f);
-    f->feeder->room->arriving_bytes -= f->rest.size;
+    f->feeder->serving->arriving_bytes -= f->rest.size;
     lh_buf_clear(&f->rest);
     DL_DELETE(f->feeder->feeds, f);
     lh_cs_serve(f->replica)->feed = NULL;
@@ -90,7 +90,7 @@ static void touch(struct lh_cs_feeder *feeder)
     if (feeder->touched)
         return;
     feeder->touched = true;
-    LL_PREPEND2(feeder->room->touched_feeders, feeder, next_touched);
+    LL_PREPEND2(feeder->serving->touched_feeders, feeder, next_touched);
 }
 
 void lh_cs_feeder_answer(
@@ -117,7 +117,7 @@ void lh_cs_feed_report(struct lh_cs_feed *f, const Leasehold__ReplicateAnswer *m
 
 static void send_message(struct lh_cs_feeder *feeder)
 {
-    struct lh_cs_host *cs = feeder->room->cs;
+    struct lh_cs_host *cs = feeder->serving->cs;
     Leasehold__ReplicateReply reply = LEASEHOLD__REPLICATE_REPLY__INIT;
     size_t most = cs->config.bounds.pair_parts, count = feeder->answer_count;
 
@@ -128,7 +128,7 @@ static void send_message(struct lh_cs_feeder *feeder)
         struct lh_cs_feed_answer *a = &feeder->answers[i];
         if (a->m.feed == 0)
             continue;
-        const struct lh_cs_replica *r = lh_cs_replica_find(feeder->room->logs, a->m.chunk);
+        const struct lh_cs_replica *r = lh_cs_replica_find(feeder->serving->logs, a->m.chunk);
         if (r != NULL && a->m.version != 0)
             a->m.version = r->adopting; /* as it is by now */
         a->m.error_text = a->text == NULL ? (char *)(uintptr_t) "" : a->text;
@@ -138,17 +138,17 @@ static void send_message(struct lh_cs_feeder *feeder)
         if (reply.n_answers > 1 && reply.answers[0]->chunk != reply.answers[1]->chunk)
             LH_MARK("feeder-answers-many-chunks");
         feeder->writing = true;
-        lh_fx_send_told(cs->fx, feeder->link, &reply.base, NULL);
+        lh_fx_send_notified(cs->fx, feeder->link, &reply.base, NULL);
     }
     free(reply.answers);
     drop_answers(feeder, count);
 }
 
-void lh_cs_feeders_flush(struct lh_cs_serving *room)
+void lh_cs_feeders_flush(struct lh_cs_serving *serving)
 {
-    while (room->touched_feeders != NULL) {
-        struct lh_cs_feeder *feeder = room->touched_feeders;
-        LL_DELETE2(room->touched_feeders, feeder, next_touched);
+    while (serving->touched_feeders != NULL) {
+        struct lh_cs_feeder *feeder = serving->touched_feeders;
+        LL_DELETE2(serving->touched_feeders, feeder, next_touched);
         feeder->touched = false;
         while (!feeder->writing && feeder->answer_count > 0)
             send_message(feeder);

@@ -11,7 +11,7 @@ struct lh_cs_feed_answer {
 };
 
 struct lh_cs_feeder {
-    struct lh_cs_serving *room;
+    struct lh_cs_serving *serving;
     uint64_t link;
     struct lh_cs_feed *feeds;
     struct lh_cs_feed_answer *answers;

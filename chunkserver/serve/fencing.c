@@ -83,10 +83,10 @@ static void fence_frozen(struct lh_cs_replica *r, uint64_t version)
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
-void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m)
+void lh_cs_fencing_message(struct lh_cs_serving *serving, const Leasehold__Fence *m)
 {
-    struct lh_cs_host *cs = room->cs;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_host *cs = serving->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(serving->logs, m->chunk);
 
     if (!lh_cs_session_named(cs, m->session, m->master_term) || m->version == 0)
         return;

@@ -69,11 +69,11 @@ static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repli
 static void refuse(struct lh_cs_link *l, const Leasehold__ReadRequest *request,
     const struct lh_cs_replica *r, int error, const char *text)
 {
-    struct lh_cs_serving *room = l->room;
+    struct lh_cs_serving *serving = l->user_arg;
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
 
     m.resynced = request->resync;
-    reply(room->cs, l->id, r, error, text, NULL, m);
+    reply(serving->cs, l->id, r, error, text, NULL, m);
 }
 
 static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_cs_piece *piece)
@@ -119,13 +119,13 @@ static const struct lh_cs_disk_user read = {
 static void start(struct lh_cs_reading *rd, uint64_t bytes)
 {
     struct lh_cs_replica *r = rd->replica;
-    struct lh_cs_serving *room = lh_cs_serving_of(r);
+    struct lh_cs_serving *serving = lh_cs_serving_of(r);
     uint64_t left = rd->limit - rd->offset;
 
     rd->asked = bytes < left ? bytes : left;
     if (rd->paced) {
-        lh_pacing_take(&room->copy_out, r->logs->cs->now, rd->asked);
-        room->copied_out += rd->asked;
+        lh_pacing_take(&serving->copy_out, r->logs->cs->now, rd->asked);
+        serving->copied_out += rd->asked;
     }
     /* A fetch of a new primary's is not kept waiting for those who read slowly. */
     struct lh_cs_disk_request request = {.for_reply = !rd->recovery};
@@ -192,9 +192,9 @@ static void fire(void *core, struct lh_timer *timer)
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
 {
     const Leasehold__ReadRequest *m = request;
-    struct lh_cs_serving *room = l->room;
-    struct lh_cs_host *cs = room->cs;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_serving *serving = l->user_arg;
+    struct lh_cs_host *cs = serving->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(serving->logs, m->chunk);
     uint64_t most = cs->config.bounds.read_bytes, wait_most = cs->config.bounds.read_wait_ms;
     uint64_t wait_ms = m->wait_ms < wait_most ? m->wait_ms : wait_most;
 
@@ -244,7 +244,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
     rd->paced = m->mode == LEASEHOLD__READ_MODE__COPY;
     if (rd->paced)
-        rd->max_bytes = lh_pacing_piece(&room->copy_out, rd->max_bytes);
+        rd->max_bytes = lh_pacing_piece(&serving->copy_out, rd->max_bytes);
     rd->require_primary = m->require_primary;
     if (m->resync && for_client)
         rd->search = lh_alloc(sizeof *rd->search);

@@ -123,9 +123,9 @@ static void set_timer(struct lh_cs_scrub *s)
 
 static void go(void *core, struct lh_timer *timer);
 
-void lh_cs_scrub_start(struct lh_cs_serving *room)
+void lh_cs_scrub_start(struct lh_cs_serving *serving)
 {
-    struct lh_cs_scrub *s = &room->scrub;
+    struct lh_cs_scrub *s = &serving->scrub;
 
     if (s->cs->stopping)
         return;
@@ -346,9 +346,9 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     set_timer(s);
 }
 
-void lh_cs_scrub_stop(struct lh_cs_serving *room)
+void lh_cs_scrub_stop(struct lh_cs_serving *serving)
 {
-    struct lh_cs_scrub *s = &room->scrub;
+    struct lh_cs_scrub *s = &serving->scrub;
 
     if (s->stopped || s->timer.fire == NULL)
         return; /* or it never began */

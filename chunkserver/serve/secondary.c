@@ -108,7 +108,7 @@ static void adopt(
         refuse_part(feeder, m, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
-    struct lh_cs_host *cs = feeder->room->cs;
+    struct lh_cs_host *cs = feeder->serving->cs;
     const char *text;
     int error = lh_cs_may_lead(cs, m->chunk, m->version, &m->capability, &text);
     if (error != LH_OK) {
@@ -174,13 +174,13 @@ static void adopt(
 static int store(struct lh_cs_feed *f, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = f->replica;
-    struct lh_cs_serving *room = f->feeder->room;
+    struct lh_cs_serving *serving = f->feeder->serving;
     struct lh_buf rest = {0};
     size_t taken;
 
-    if (room->arriving_bytes + bytes->size > room->cs->config.bounds.arriving_bytes)
+    if (serving->arriving_bytes + bytes->size > serving->cs->config.bounds.arriving_bytes)
         return LH_ERR_NO_MEMORY;
-    room->arriving_bytes -= f->rest.size;
+    serving->arriving_bytes -= f->rest.size;
     lh_buf_append(&f->rest, bytes, 0, bytes->size);
     int error = lh_cs_replica_take(r, &f->rest, r->header.chunk_size, &taken);
     if (taken > 0) {
@@ -188,7 +188,7 @@ static int store(struct lh_cs_feed *f, struct lh_buf *bytes)
         lh_buf_clear(&f->rest);
         f->rest = rest;
     }
-    room->arriving_bytes += f->rest.size;
+    serving->arriving_bytes += f->rest.size;
     return error == LH_ERR_WOULD_BLOCK ? LH_OK : error;
 }
 
@@ -196,7 +196,7 @@ static int store(struct lh_cs_feed *f, struct lh_buf *bytes)
  * counts from it (REC-3). */
 static void tell_progress(struct lh_cs_feed *f)
 {
-    struct lh_cs_host *cs = f->feeder->room->cs;
+    struct lh_cs_host *cs = f->feeder->serving->cs;
 
     if (f->rest.size == 0 || LH_PLANTED("progress-is-no-life") ||
         lh_instant_until(f->reported_at, cs->now).ns < cs->config.alive_interval.ns / 2)
@@ -263,8 +263,8 @@ static int take(struct lh_cs_feed *f, const Leasehold__ReplicatePart *m, struct 
 static void take_part(
     struct lh_cs_feeder *feeder, const Leasehold__ReplicatePart *m, struct lh_buf *bytes)
 {
-    struct lh_cs_serving *room = feeder->room;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_serving *serving = feeder->serving;
+    struct lh_cs_replica *r = lh_cs_replica_find(serving->logs, m->chunk);
     struct lh_cs_feed *f = r == NULL ? NULL : lh_cs_served(r)->feed;
 
     if (f != NULL && (f->feeder != feeder || f->number != m->feed))
@@ -275,7 +275,7 @@ static void take_part(
         return;
     }
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT && m->server_id[0] != 0 &&
-        strcmp(m->server_id, room->cs->config.server_id) != 0 &&
+        strcmp(m->server_id, serving->cs->config.server_id) != 0 &&
         !LH_PLANTED("adopted-for-another-server")) {
         LH_MARK("adopt-for-another-server");
         refuse_part(feeder, m, NULL, LH_ERR_WRONG_IDENTITY, "this is another chunkserver");
@@ -321,7 +321,7 @@ static void take_part(
         LH_MARK("secondary-has-no-room");
         lh_cs_secondary_end(r, LH_ERR_RECOVERING);
     } else if (error != LH_OK) {
-        lh_fx_log(room->cs->fx, LH_WARN,
+        lh_fx_log(serving->cs->fx, LH_WARN,
             "chunk %" PRIu64 ": the primary's message does not fit this log of %" PRIu64
             " bytes (checksum %016" PRIx64 "): %s",
             r->chunk, r->end, r->checksum, lh_error_text(error));
@@ -338,7 +338,7 @@ static void take_part(
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *batches)
 {
     const Leasehold__ReplicateRequest *m = request;
-    struct lh_cs_serving *room = l->room;
+    struct lh_cs_serving *serving = l->user_arg;
     uint64_t at = 0;
     bool sound = true;
 
@@ -354,10 +354,11 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
     }
     if (!sound || at < batches->size) {
         link_closed(l, NULL);
-        lh_cs_link_close(room->cs, l->id, LH_ERR_MALFORMED, "the parts do not add up to the bytes");
+        lh_cs_link_close(
+            serving->cs, l->id, LH_ERR_MALFORMED, "the parts do not add up to the bytes");
         return;
     }
-    hold_if_too_much(room->logs, l);
+    hold_if_too_much(serving->logs, l);
 }
 
 void lh_cs_secondary_durable(struct lh_cs_replica *r)

@@ -8,7 +8,7 @@ struct lh_cs_serving; /* the room: all that is under way */
 
 struct lh_cs_serving *lh_cs_serving_create(struct lh_cs_host *cs, struct lh_cs_logs *logs);
 /* The scrub was stopped, and the replicas have gone before. */
-void lh_cs_serving_destroy(struct lh_cs_serving *room);
+void lh_cs_serving_destroy(struct lh_cs_serving *serving);
 
 /* What was copied and scrubbed since the start. */
 struct lh_cs_serving_figures {
@@ -24,7 +24,7 @@ struct lh_cs_serving_figures {
     } scrub;
 };
 
-struct lh_cs_serving_figures lh_cs_serving_figures(const struct lh_cs_serving *room);
+struct lh_cs_serving_figures lh_cs_serving_figures(const struct lh_cs_serving *serving);
 /* Walks the invariants of what is kept with a replica, and asserts them. */
 void lh_cs_serving_check(const struct lh_cs_replica *r);
 
@@ -36,18 +36,18 @@ extern const struct lh_cs_link_user lh_cs_read_links;
 extern const struct lh_cs_link_user lh_cs_settle_links;
 
 /* Ends a step: sends to primaries what gathered in it. */
-void lh_cs_feeders_flush(struct lh_cs_serving *room);
+void lh_cs_feeders_flush(struct lh_cs_serving *serving);
 
 /* The master fences a replica (FAIL-2a), or wants one to be copied to here (REC-4). */
-void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m);
-void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyReplica *m);
+void lh_cs_fencing_message(struct lh_cs_serving *serving, const Leasehold__Fence *m);
+void lh_cs_copying_message(struct lh_cs_serving *serving, const Leasehold__CopyReplica *m);
 
 /* ---- Copies. */
 
 /* A new session: what is not asked for in it is given up after a while. */
-void lh_cs_copying_session_begins(struct lh_cs_serving *room);
+void lh_cs_copying_session_begins(struct lh_cs_serving *serving);
 /* For a heartbeat: how far the copies have come. Freed with lh_cs_copying_progress_free(). */
-void lh_cs_copying_progress(const struct lh_cs_serving *room, Leasehold__Heartbeat *hb);
+void lh_cs_copying_progress(const struct lh_cs_serving *serving, Leasehold__Heartbeat *hb);
 void lh_cs_copying_progress_free(Leasehold__Heartbeat *hb);
 /* Ends the copying to this replica, if there is one, without a word to the master. What is here
  * stays, and stays incomplete. */
@@ -55,9 +55,9 @@ void lh_cs_copying_stop(struct lh_cs_replica *r);
 
 /* ---- The scrub (FAIL-4). */
 
-void lh_cs_scrub_start(struct lh_cs_serving *room);
+void lh_cs_scrub_start(struct lh_cs_serving *serving);
 /* Keeps the position, before a clean stop, and ends. */
-void lh_cs_scrub_stop(struct lh_cs_serving *room);
+void lh_cs_scrub_stop(struct lh_cs_serving *serving);
 
 /* ---- What happens to a replica. */
 

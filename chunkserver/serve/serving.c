@@ -13,37 +13,37 @@ const struct lh_cs_served lh_cs_unserved;
 
 struct lh_cs_serving *lh_cs_serving_create(struct lh_cs_host *cs, struct lh_cs_logs *logs)
 {
-    struct lh_cs_serving *room = lh_alloc(sizeof *room);
+    struct lh_cs_serving *serving = lh_alloc(sizeof *serving);
 
-    room->cs = cs;
-    room->logs = logs;
-    room->copy_in.rate = room->copy_out.rate = cs->config.repair_rate;
-    room->scrub.cs = cs;
-    room->scrub.logs = logs;
-    logs->rooms[LH_CS_SLOT_SERVED] = room;
-    return room;
+    serving->cs = cs;
+    serving->logs = logs;
+    serving->copy_in.rate = serving->copy_out.rate = cs->config.repair_rate;
+    serving->scrub.cs = cs;
+    serving->scrub.logs = logs;
+    logs->rooms[LH_CS_SLOT_SERVED] = serving;
+    return serving;
 }
 
-void lh_cs_serving_destroy(struct lh_cs_serving *room)
+void lh_cs_serving_destroy(struct lh_cs_serving *serving)
 {
-    lh_timer_unset(&room->cs->timers, &room->scrub.timer);
-    free(room);
+    lh_timer_unset(&serving->cs->timers, &serving->scrub.timer);
+    free(serving);
 }
 
-struct lh_cs_serving_figures lh_cs_serving_figures(const struct lh_cs_serving *room)
+struct lh_cs_serving_figures lh_cs_serving_figures(const struct lh_cs_serving *serving)
 {
     struct lh_cs_serving_figures f = {
-        .copied_in = room->copied_in,
-        .copied_out = room->copied_out,
-        .scrub.passes = room->scrub.passes,
-        .scrub.read = room->scrub.read,
-        .scrub.found = room->scrub.found,
-        .scrub.chunk = room->scrub.finished,
-        .scrub.rate = room->scrub.rate,
+        .copied_in = serving->copied_in,
+        .copied_out = serving->copied_out,
+        .scrub.passes = serving->scrub.passes,
+        .scrub.read = serving->scrub.read,
+        .scrub.found = serving->scrub.found,
+        .scrub.chunk = serving->scrub.finished,
+        .scrub.rate = serving->scrub.rate,
     };
     const struct lh_cs_copying *c;
 
-    DL_COUNT(room->copies, c, f.copies);
+    DL_COUNT(serving->copies, c, f.copies);
     return f;
 }
 
@@ -74,9 +74,9 @@ void lh_cs_serving_settled(struct lh_cs_replica *r)
 {
     const struct lh_cs_served *s = lh_cs_served(r);
 
-    bool told = s->fenced.version != 0 || s->word.version != 0;
+    bool notified = s->fenced.version != 0 || s->word.version != 0;
 
-    if (s->feed == NULL && (!told || r->header.sealed) && s->copying == NULL && !s->diverged &&
+    if (s->feed == NULL && (!notified || r->header.sealed) && s->copying == NULL && !s->diverged &&
         s->readings == NULL && s->settlings == NULL)
         forget(r);
 }

@@ -133,9 +133,9 @@ static void fire(void *core, struct lh_timer *timer)
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
 {
     const Leasehold__SettleRequest *m = request;
-    struct lh_cs_serving *room = l->room;
-    struct lh_cs_host *cs = room->cs;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_serving *serving = l->user_arg;
+    struct lh_cs_host *cs = serving->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(serving->logs, m->chunk);
 
     (void)payload;
     if (l->owner != NULL)

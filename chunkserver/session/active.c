@@ -15,7 +15,7 @@ static const struct lh_cs_link_user round_links = {.message = answered, .closed 
 static void go_on(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
-    struct lh_cs_active *a = &s->active;
+    struct lh_cs_active_master *a = &s->active;
     size_t place;
 
     while (lh_finder_late(&a->finder, cs->now, &place)) {
@@ -44,7 +44,7 @@ static void go_on(struct lh_cs_session *s)
 static void say_trouble(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
-    struct lh_cs_active *a = &s->active;
+    struct lh_cs_active_master *a = &s->active;
     struct lh_instant again =
         lh_instant_add(a->trouble_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
     char text[LH_FINDER_TEXT_MAX];
@@ -133,7 +133,7 @@ void lh_cs_active_deinit(struct lh_cs_session *s)
 
 void lh_cs_active_stop(struct lh_cs_session *s)
 {
-    struct lh_cs_active *a = &s->active;
+    struct lh_cs_active_master *a = &s->active;
 
     lh_timer_unset(&s->cs->timers, &a->timer);
     lh_timer_unset(&s->cs->timers, &a->silence);
@@ -154,7 +154,7 @@ bool lh_cs_active_seeks(struct lh_cs_session *s)
 
 const char *lh_cs_active_take(struct lh_cs_session *s)
 {
-    struct lh_cs_active *a = &s->active;
+    struct lh_cs_active_master *a = &s->active;
 
     lh_timer_unset(&s->cs->timers, &a->silence);
     a->choice = a->finder.choices;

@@ -7,7 +7,7 @@
 
 struct lh_cs_session;
 
-struct lh_cs_active {
+struct lh_cs_active_master {
     struct lh_finder finder;
     uint64_t links[LH_MASTERS_MAX];   /* the questions of a round, by place; 0: none */
     struct lh_timer timer;            /* the finder's */

@@ -22,10 +22,10 @@ struct lh_cs_session {
         uint64_t first, last; /* stamps of its pieces */
         uint64_t challenge;   /* that it shows (SES-1b); 0: none */
     } registration;
-    uint64_t last_stamp; /* of the last answer received (SES-4) */
-    uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
+    uint64_t last_stamp;      /* of the last answer received (SES-4) */
+    uint64_t final_heartbeat; /* the last heartbeat's, before a clean stop; 0: not sent */
     struct lh_instant answered_at;
-    struct lh_instant forgiven; /* `answered_at` as a pause of ours has moved it */
+    struct lh_instant discounted; /* `answered_at` as a pause of ours has moved it */
     struct lh_duration heartbeat;
     struct lh_instant heartbeat_at; /* the next one is due */
     struct lh_instant retry_at;     /* there is no session */
@@ -41,7 +41,7 @@ struct lh_cs_session {
         int error;     /* that it failed with */
         bool created;
     } disk;
-    struct lh_cs_active active;
+    struct lh_cs_active_master active;
 };
 
 /* ---- commands.c */

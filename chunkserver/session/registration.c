@@ -110,18 +110,18 @@ static void send_piece(struct lh_cs_session *s)
     struct lh_cs_host *cs = s->cs;
     size_t most = cs->config.bounds.register_replicas;
     /* At least one: or no piece would pass leases over whose replicas are gone. */
-    size_t all = s->logs->replicas.count + 1, room = most < all ? most : all;
+    size_t all = s->logs->replicas.count + 1, count = most < all ? most : all;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Register piece = LEASEHOLD__REGISTER__INIT;
     Leasehold__ReplicaReport *reports;
     Leasehold__ChunkVersion *held;
 
-    reports = lh_alloc_array(room, sizeof *reports);
-    held = lh_alloc_array(room, sizeof *held);
-    piece.replicas = lh_alloc_array(room, sizeof *piece.replicas);
-    piece.held = lh_alloc_array(room, sizeof *piece.held);
+    reports = lh_alloc_array(count, sizeof *reports);
+    held = lh_alloc_array(count, sizeof *held);
+    piece.replicas = lh_alloc_array(count, sizeof *piece.replicas);
+    piece.held = lh_alloc_array(count, sizeof *piece.held);
     lh_cs_showing_end_run_out(s->primaries);
-    fill_leases(s, &piece, held, room);
+    fill_leases(s, &piece, held, count);
     fill_replicas(s, &piece, reports, most - piece.n_held);
     if (s->registration.pieces == 0)
         fill_head(s, &piece);
@@ -132,7 +132,7 @@ static void send_piece(struct lh_cs_session *s)
     m.register_ = &piece;
     s->registration.more = piece.more;
     if (piece.more && !waits(s))
-        lh_fx_send_told(cs->fx, cs->master.link, &m.base, NULL);
+        lh_fx_send_notified(cs->fx, cs->master.link, &m.base, NULL);
     else
         lh_cs_send(cs, &m);
     free(reports);

@@ -314,9 +314,9 @@ static void heartbeat(struct lh_cs_session *s)
     lh_cs_active_heartbeat(s);
 }
 
-void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept)
+void lh_cs_session_discount_pause(struct lh_cs_session *s, struct lh_duration slept)
 {
-    lh_cs_host_forgive(s->cs, &s->answered_at, &s->forgiven, slept);
+    lh_cs_host_discount_pause(s->cs, &s->answered_at, &s->discounted, slept);
 }
 
 bool lh_cs_session_is_failing(const struct lh_cs_session *s)
@@ -329,17 +329,17 @@ bool lh_cs_session_is_read_only(const struct lh_cs_session *s)
     return s->disk.failing && lh_cs_disk_is_read_only(s);
 }
 
-bool lh_cs_session_farewell(struct lh_cs_session *s)
+bool lh_cs_session_final_heartbeat(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
 
     if (cs->master.state != LH_CS_SESSION_LIVE)
         return false;
-    if (s->farewell == 0) {
+    if (s->final_heartbeat == 0) {
         heartbeat(s);
-        s->farewell = cs->master.stamp_sent;
+        s->final_heartbeat = cs->master.stamp_sent;
     }
-    return s->last_stamp < s->farewell;
+    return s->last_stamp < s->final_heartbeat;
 }
 
 static void out_of_time(void *core, struct lh_timer *timer)

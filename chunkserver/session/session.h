@@ -19,9 +19,9 @@ void lh_cs_session_close(struct lh_cs_session *s);
 /* Before that: true while the master may not have got everything that was sent, the releases above
  * all. Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat
  * says that it has arrived. */
-bool lh_cs_session_farewell(struct lh_cs_session *s);
+bool lh_cs_session_final_heartbeat(struct lh_cs_session *s);
 /* This process has slept: the master was not silent for as long as the clock says. */
-void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept);
+void lh_cs_session_discount_pause(struct lh_cs_session *s, struct lh_duration slept);
 /* The disk does not answer, and every lease was given up (SES-6). */
 bool lh_cs_session_is_failing(const struct lh_cs_session *s);
 /* Of one that is failing: what it has can be read (REC-8). */

@@ -88,7 +88,7 @@ static void print_gap(const char *command, const char *path, const struct lh_rea
 /* How long it has been waiting for a server, while it follows. */
 struct trouble {
     uint64_t since_ms; /* 0: there is none */
-    bool told;
+    bool notified;
 };
 
 /* Whether to go on following after that error. */
@@ -105,8 +105,8 @@ static bool rides_out(const char *command, struct trouble *t, int error, uint64_
     if (!lh_error_may_retry(error) ||
         (error != LH_ERR_UNAVAILABLE && now_ms - t->since_ms >= timeout_ms))
         return false;
-    if (!t->told && now_ms - t->since_ms >= TROUBLE_MS) {
-        t->told = true;
+    if (!t->notified && now_ms - t->since_ms >= TROUBLE_MS) {
+        t->notified = true;
         (void)lh_command_error(0, command, "%s; trying on", lh_last_error());
     }
     return true;

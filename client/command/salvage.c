@@ -271,7 +271,7 @@ static void print_chunk(const struct chunk *c)
     }
 }
 
-static void tell(struct run *r, const struct chunk *c)
+static void notify(struct run *r, const struct chunk *c)
 {
     struct totals *t = &r->totals;
     t->chunks++;
@@ -311,7 +311,7 @@ static void read_chunk(struct run *r, const struct lh_chunk_state *state)
         c.unreached += m->unreached != NULL;
     }
     compare(&c);
-    tell(r, &c);
+    notify(r, &c);
     for (size_t i = 0; i < c.count; i++) {
         free(c.members[i].damage.all);
         free(c.members[i].unreached);

@@ -108,7 +108,7 @@ static void send_message(struct lh_client_session *s)
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
     m.ops = &ops;
     s->writing = true;
-    lh_fx_send_told(s->client->fx, s->link.id, &m.base, NULL);
+    lh_fx_send_notified(s->client->fx, s->link.id, &m.base, NULL);
     while (ops.n_ops-- > 0)
         lh_client_op_drop(s, s->ops);
     free(ops.ops);

@@ -155,8 +155,8 @@ bool lh_client_session_show_next(struct lh_client_session *s)
     struct lh_effect *e = lh_effects_add(s->client->fx, LH_FX_SEND);
     e->link = s->link.id;
     e->header = lh_buf_take(&s->pieces[s->piece_next++]);
-    e->tell = s->piece_next < s->piece_count;
-    if (!e->tell)
+    e->notify = s->piece_next < s->piece_count;
+    if (!e->notify)
         lh_client_session_show_end(s);
     return true;
 }

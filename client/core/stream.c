@@ -340,7 +340,7 @@ static bool send_message(struct lh_client_stream *s)
     /* What the only lane has in small messages is little (lane.c): nobody has to wait for it. */
     s->writing = HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes;
     s->writing_since = c->now;
-    (s->writing ? lh_fx_send_told : lh_fx_send)(c->fx, s->link.id, &m.base, &o.bytes);
+    (s->writing ? lh_fx_send_notified : lh_fx_send)(c->fx, s->link.id, &m.base, &o.bytes);
     if (s->resting)
         lh_fx_unhold(c->fx, s->link.id);
     s->resting = false;

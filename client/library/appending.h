@@ -14,7 +14,7 @@ struct lh_pending_run {
 
 struct lh_pending {
     struct lh_submit_call submit;
-    struct lh_errand errand; /* telling the callbacks */
+    struct lh_task task; /* telling the callbacks */
     struct lh_appender *appender;
     struct lh_batch_builder builder;
     struct lh_pending_run *runs;

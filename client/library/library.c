@@ -261,33 +261,33 @@ static void on_complete(void *arg, void *completed, int error)
 
 /* ---- The callback thread ---- */
 
-void lh_cluster_errand(struct lh_cluster *cluster, struct lh_errand *errand)
+void lh_cluster_task(struct lh_cluster *cluster, struct lh_task *task)
 {
-    errand->next = NULL;
+    task->next = NULL;
     pthread_mutex_lock(&cluster->mutex);
-    bool was_empty = cluster->errands == NULL;
-    *cluster->errands_end = errand;
-    cluster->errands_end = &errand->next;
+    bool was_empty = cluster->tasks == NULL;
+    *cluster->tasks_end = task;
+    cluster->tasks_end = &task->next;
     pthread_mutex_unlock(&cluster->mutex);
     if (was_empty)
         pthread_cond_signal(&cluster->wake);
 }
 
-static void *run_errands(void *arg)
+static void *run_tasks(void *arg)
 {
     struct lh_cluster *cluster = arg;
 
     in_callback = true;
     pthread_mutex_lock(&cluster->mutex);
     for (;;) {
-        while (cluster->errands == NULL && !cluster->stopping)
+        while (cluster->tasks == NULL && !cluster->stopping)
             pthread_cond_wait(&cluster->wake, &cluster->mutex);
-        struct lh_errand *e = cluster->errands;
+        struct lh_task *e = cluster->tasks;
         if (e == NULL)
             break;
-        cluster->errands = e->next;
-        if (cluster->errands == NULL)
-            cluster->errands_end = &cluster->errands;
+        cluster->tasks = e->next;
+        if (cluster->tasks == NULL)
+            cluster->tasks_end = &cluster->tasks;
         pthread_mutex_unlock(&cluster->mutex);
         e->run(e);
         pthread_mutex_lock(&cluster->mutex);
@@ -364,8 +364,8 @@ static int start(struct lh_cluster *cluster, const struct lh_rpc_tls *tls)
         return lh_fail(error, "%s", why);
     pthread_mutex_init(&cluster->mutex, NULL);
     pthread_cond_init(&cluster->wake, NULL);
-    cluster->errands_end = &cluster->errands;
-    int system_error = pthread_create(&cluster->thread, NULL, run_errands, cluster);
+    cluster->tasks_end = &cluster->tasks;
+    int system_error = pthread_create(&cluster->thread, NULL, run_tasks, cluster);
     if (system_error != 0) {
         lh_loop_destroy(cluster->loop);
         pthread_mutex_destroy(&cluster->mutex);

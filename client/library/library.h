@@ -14,21 +14,21 @@
 #include <pthread.h>
 
 /* Something to be done in the callback thread. Lives inside its owner. */
-struct lh_errand {
-    struct lh_errand *next;
-    void (*run)(struct lh_errand *errand);
+struct lh_task {
+    struct lh_task *next;
+    void (*run)(struct lh_task *task);
 };
 
 struct lh_cluster {
     struct lh_client *core;
     struct lh_loop *loop;
 
-    /* The callback thread: runs errands one at a time, in order. Program code that blocks or calls
+    /* The callback thread: runs tasks one at a time, in order. Program code that blocks or calls
      * back into the library thus never stands in the way of the network. */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct lh_errand *errands, **errands_end;
+    struct lh_task *tasks, **tasks_end;
     bool stopping;
 
     /* Of all its appenders: what they hold in batches that are on their way. */
@@ -47,7 +47,7 @@ struct lh_cluster {
     void *on_waiting_arg;
 };
 
-void lh_cluster_errand(struct lh_cluster *cluster, struct lh_errand *errand);
+void lh_cluster_task(struct lh_cluster *cluster, struct lh_task *task);
 
 /* Whether this is the callback thread, of any cluster. */
 bool lh_in_callback(void);

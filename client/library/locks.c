@@ -72,7 +72,7 @@ struct acquiring {
     char *name;
     void *info;
     int error;
-    struct lh_errand errand;
+    struct lh_task task;
 };
 
 static void prepare(struct acquiring *a, struct lh_session *s, const char *name,
@@ -111,9 +111,9 @@ static void free_acquiring(struct acquiring *a)
     free(a);
 }
 
-static void run_callback(struct lh_errand *errand)
+static void run_callback(struct lh_task *task)
 {
-    struct acquiring *a = LH_OWNER(errand, struct acquiring, errand);
+    struct acquiring *a = LH_OWNER(task, struct acquiring, task);
     struct lh_session *s = a->session;
     struct lh_lock lock = lock_of(a);
     bool open = lh_session_enter(s);
@@ -149,8 +149,8 @@ bool lh_acquire_completed(struct lh_acquire_call *call, int error)
     if (a->callback == NULL)
         return false;
     a->error = error;
-    a->errand.run = run_callback;
-    lh_cluster_errand(s->cluster, &a->errand);
+    a->task.run = run_callback;
+    lh_cluster_task(s->cluster, &a->task);
     return true;
 }
 

@@ -12,7 +12,7 @@
 /* Kept for the next ones, so that a busy appender allocates none. */
 #define SPARE_BATCHES 32u
 
-static void tell_callbacks(struct lh_errand *errand);
+static void tell_callbacks(struct lh_task *task);
 
 /* An empty batch with room for at least one record of that size, even one above the batches' limit.
  */
@@ -28,7 +28,7 @@ struct lh_pending *lh_pending_new(struct lh_appender *a, uint32_t record_size)
     } else {
         b = lh_alloc(sizeof *b);
         b->appender = a;
-        b->errand.run = tell_callbacks;
+        b->task.run = tell_callbacks;
         lh_cond_init(&b->done_cond);
     }
     while (capacity < a->last_size)
@@ -197,10 +197,9 @@ static void retire(struct lh_pending *b)
 }
 
 /* In the callback thread. */
-static void tell_callbacks(struct lh_errand *errand)
+static void tell_callbacks(struct lh_task *task)
 {
-    struct lh_pending *b =
-        (struct lh_pending *)((char *)errand - offsetof(struct lh_pending, errand));
+    struct lh_pending *b = (struct lh_pending *)((char *)task - offsetof(struct lh_pending, task));
     struct lh_appender *a = b->appender;
     struct lh_position at = {.offset = b->submit.offset, .index = 0};
 
@@ -257,7 +256,7 @@ void lh_submit_completed(struct lh_submit_call *call, int error)
         pthread_mutex_lock(&a->mutex);
     }
     if (b->has_callbacks)
-        lh_cluster_errand(a->cluster, &b->errand);
+        lh_cluster_task(a->cluster, &b->task);
     else
         retire(b);
     pthread_mutex_unlock(&a->mutex);

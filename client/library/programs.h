@@ -29,11 +29,11 @@ struct lh_session {
     atomic_bool closing;  /* the core's session may be gone */
     bool running;         /* a callback of it is */
     bool over;            /* no event comes any more */
-    unsigned pending;     /* errands of lh_acquire_async() */
+    unsigned pending;     /* tasks of lh_acquire_async() */
 
     struct lh_session_event_call event;
     int event_error;
-    struct lh_errand errand;
+    struct lh_task task;
 };
 
 /* The session may be used here: LH_OK; else what a call on it returns. */

@@ -37,7 +37,7 @@ static int read_once(struct lh_cluster *cluster, const char *address, Leasehold_
     return error;
 }
 
-/* Lists the chunk once more, as it was listed: the program may not see more than that, and the file
+/* Lists the chunk again, as it was listed: the program may not see more than that, and the file
  * may have another path by now. PERMISSION: it may not see that any more, either. */
 static int renew(struct lh_cluster *cluster, uint64_t chunk, uint64_t timeout_ms)
 {

@@ -125,9 +125,9 @@ static void await_event(struct lh_session *s)
         end_events(s);
 }
 
-static void run_event(struct lh_errand *errand)
+static void run_event(struct lh_task *task)
 {
-    struct lh_session *s = LH_OWNER(errand, struct lh_session, errand);
+    struct lh_session *s = LH_OWNER(task, struct lh_session, task);
 
     if (s->event_error != LH_OK || !lh_session_enter(s)) {
         end_events(s);
@@ -143,8 +143,8 @@ void lh_session_event_completed(struct lh_session_event_call *call, int error)
     struct lh_session *s = call->call.owner;
 
     s->event_error = error;
-    s->errand.run = run_event;
-    lh_cluster_errand(s->cluster, &s->errand);
+    s->task.run = run_event;
+    lh_cluster_task(s->cluster, &s->task);
 }
 
 /* ---- Opening and closing. ---- */

@@ -22,7 +22,7 @@ struct page {
 static void add_renewals(const struct lh_master *m, uint64_t chunk, struct page *page)
 {
     const struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
-    const struct lh_m_grant *g = c == NULL ? NULL : c->motion->grant;
+    const struct lh_m_grant *g = c == NULL ? NULL : c->active->grant;
 
     if (g == NULL || lh_m_holder(c) == NULL || g->extensions == 0)
         return;

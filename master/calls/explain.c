@@ -35,7 +35,7 @@ static bool say_next_chunk(
             "A new chunk needs at least %u chunkservers with room, and %u could take a replica "
             "now: appends wait for more.",
             f->min_replicas, fit);
-        lh_m_say_servers(m, out, f->chunk_size, NULL);
+        lh_m_describe_servers(m, out, f->chunk_size, NULL);
         return false;
     }
     lh_m_say(out, "The next append creates a chunk on %u chunkservers (it should have %u).", fit,
@@ -54,17 +54,17 @@ static void say_creating(
     lh_m_say(out,
         "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].", c->id,
         ready, open);
-    if (c->motion->creation->unable != NULL)
-        lh_m_say(out, "%s cannot create its replica: %s.", c->motion->creation->unable->id,
-            lh_error_text(c->motion->creation->unable_error));
+    if (c->active->creation->unable != NULL)
+        lh_m_say(out, "%s cannot create its replica: %s.", c->active->creation->unable->id,
+            lh_error_text(c->active->creation->unable_error));
     if (open[0] == 0)
         lh_m_say(out,
             "The first grant follows as soon as somebody waits for the file and one of them "
             "can be primary.");
-    else if (lh_timer_is_set(&c->motion->creation->timer))
+    else if (lh_timer_is_set(&c->active->creation->timer))
         lh_m_say(out,
             "Who has not created it in %s is replaced by another one, or left out if %u remain.",
-            lh_m_how_long(lh_instant_until(m->now, c->motion->creation->timer.at), when),
+            lh_m_how_long(lh_instant_until(m->now, c->active->creation->timer.at), when),
             c->file->min_replicas);
 }
 
@@ -76,12 +76,13 @@ static void say_holder(
 {
     char silent[LH_WHEN_BYTES], left[LH_WHEN_BYTES];
 
-    lh_m_how_long(lh_instant_until(s->session.lessee.received_at, m->now), silent);
+    lh_m_how_long(lh_instant_until(s->session.client.received_at, m->now), silent);
     if (!lh_m_live(m, s)) {
         lh_m_say(out, "%s has no session with this master.", s->id);
         return;
     }
-    lh_m_how_long(lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee)), left);
+    lh_m_how_long(
+        lh_instant_until(m->now, lh_lease_client_until(&m->leases, &s->session.client)), left);
     if (s->session.link == 0)
         lh_m_say(out,
             "%s is lost: its session stream broke, and nothing came for %s; its session runs for "
@@ -99,8 +100,8 @@ static const char *unheard(
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool heard = member->joining || member->lost;
-        for (uint32_t j = 0; j < c->motion->seal->roll->answer_count; j++)
-            heard = heard || c->motion->seal->roll->answers[j].server == lh_m_server_of(m, member);
+        for (uint32_t j = 0; j < c->active->seal->roll->answer_count; j++)
+            heard = heard || c->active->seal->roll->answers[j].server == lh_m_server_of(m, member);
         if (!heard)
             lh_m_add_name(names, LH_TEXT_BYTES, lh_m_server_of(m, member)->id);
     }
@@ -122,7 +123,7 @@ static void say_roll(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char names[LH_TEXT_BYTES] = "", others[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
-    const struct lh_m_roll *roll = c->motion->seal->roll;
+    const struct lh_m_roll *roll = c->active->seal->roll;
 
     lh_m_say(out,
         "Chunk %" PRIu64
@@ -177,25 +178,25 @@ static bool say_held(
     bool ordered = false;
 
     lh_m_how_long(lh_m_lease_left(m, c), left);
-    if (c->motion->grant->lease.recalling) {
+    if (c->active->grant->lease.recalling) {
         lh_m_say(out,
             "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
             "answer, the lease runs for up to another %s.",
-            s->id, c->motion->grant->lease.version, left);
+            s->id, c->active->grant->lease.version, left);
         say_holder(m, out, s);
-    } else if (c->motion->grant->lease.session == 0) {
+    } else if (c->active->grant->lease.session == 0) {
         lh_m_say(out,
             "A former master granted version %" PRIu64 " to %s, which has not registered with this "
             "one yet: until it shows its lease nobody else may be primary, for up to another %s "
             "(LEASE-7).",
-            c->motion->grant->lease.version, s->id, left);
-    } else if (!c->motion->grant->lease.confirmed) {
+            c->active->grant->lease.version, s->id, left);
+    } else if (!c->active->grant->lease.confirmed) {
         lh_m_say(out,
             "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
             "up to another %s.",
-            s->id, c->motion->grant->lease.version,
-            !lh_m_is_durable(m, c->motion->ticket) ? "the grant is being written"
-            : c->motion->grant->lease.sent         ? "it was told and has not confirmed yet"
+            s->id, c->active->grant->lease.version,
+            !lh_m_is_durable(m, c->active->ticket) ? "the grant is being written"
+            : c->active->grant->lease.sent         ? "it was told and has not confirmed yet"
                                                    : "it cannot be told before it has a session",
             left);
         say_holder(m, out, s);
@@ -203,14 +204,14 @@ static bool say_held(
         lh_m_say(out,
             "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
             "to another %s, and nobody else may be primary before.",
-            s->id, c->motion->grant->lease.version, left);
+            s->id, c->active->grant->lease.version, left);
         say_holder(m, out, s);
     } else {
         ordered = lh_m_looks_alive(m, s);
         lh_m_say(out,
             "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
             "extended by its heartbeats while there are appends.",
-            s->id, c->motion->grant->lease.version, left);
+            s->id, c->active->grant->lease.version, left);
         say_holder(m, out, s);
         say_policy(m, out, c->file);
     }
@@ -224,20 +225,20 @@ static bool say_free(
     uint32_t able = 0, alive = 0;
     char when[LH_WHEN_BYTES];
 
-    if (c->motion->doubts->adopted_above != 0)
+    if (c->active->doubts->adopted_above != 0)
         lh_m_say(out,
             "%s has adopted version %" PRIu64 " of chunk %" PRIu64
             ", which is too high to be gone above: no master of this cluster gave it out.",
-            c->motion->doubts->avoid == NULL ? "A member" : c->motion->doubts->avoid->id,
-            c->motion->doubts->adopted_above, c->id);
+            c->active->doubts->avoid == NULL ? "A member" : c->active->doubts->avoid->id,
+            c->active->doubts->adopted_above, c->id);
     if (lh_m_rests(m, c)) {
         lh_m_say(out,
             "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
             "): its members have refused it, or given it back at once, %u times in a row (%s "
             "last); it is offered again in %s.",
-            c->id, c->version, c->motion->doubts->refusals,
-            c->motion->doubts->avoid == NULL ? "?" : c->motion->doubts->avoid->id,
-            lh_m_how_long(lh_instant_until(m->now, c->motion->doubts->rest_until), when));
+            c->id, c->version, c->active->doubts->refusals,
+            c->active->doubts->avoid == NULL ? "?" : c->active->doubts->avoid->id,
+            lh_m_how_long(lh_instant_until(m->now, c->active->doubts->rest_until), when));
         return false;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -280,15 +281,15 @@ static bool say_few(
         return true;
     }
     bool is_short =
-        c->motion->seal->short_version != 0 && c->motion->seal->short_version == c->version;
+        c->active->seal->short_version != 0 && c->active->seal->short_version == c->version;
     bool unsure =
-        c->motion->seal->unsure_version != 0 && c->motion->seal->unsure_version == c->version;
+        c->active->seal->unsure_version != 0 && c->active->seal->unsure_version == c->version;
     char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
         lh_m_add_name(well ? good : names, LH_TEXT_BYTES, lh_m_server_of(m, &c->members[i])->id);
     }
-    if (lh_m_holder(c) != NULL && unsure && c->motion->repair.recovered_version != c->version) {
+    if (lh_m_holder(c) != NULL && unsure && c->active->repair.recovered_version != c->version) {
         say_unsure(out, good, names);
         return true;
     }
@@ -339,14 +340,14 @@ static void say_fence(
 {
     char fence[LH_TEXT_BYTES];
 
-    if (!lh_m_say_fence(f, fence, sizeof fence))
+    if (!lh_m_describe_fence(f, fence, sizeof fence))
         return;
     lh_m_say(out, "It takes %s; a higher token is admitted while its lock is in force.", fence);
     if (tail != NULL && !tail->sealed && lh_m_holder(tail) != NULL && !lh_m_fence_carried(tail))
         lh_m_say(out,
             "The present grant, at version %" PRIu64
             ", is from before that: the new token counts from the next version on.",
-            tail->motion->grant->lease.version);
+            tail->active->grant->lease.version);
 }
 
 /* VAL-7. */
@@ -381,7 +382,7 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
     }
     if (tail->sealed) {
         char when[LH_WHEN_BYTES];
-        bool durable = lh_m_is_durable(m, tail->motion->ticket);
+        bool durable = lh_m_is_durable(m, tail->active->ticket);
         lh_m_say(out,
             "Chunk %" PRIu64 " is sealed at %" PRIu64 " bytes (version %" PRIu64
             ") and never changes%s.",
@@ -399,7 +400,7 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
     } else {
         writable = say_open(m, out, tail) && !f->trashed;
     }
-    lh_m_say_replicas(m, out, tail);
+    lh_m_describe_replicas(m, out, tail);
     return writable;
 }
 

@@ -25,7 +25,7 @@ static void say_refused(const struct lh_master *m, struct lh_m_sentences *out)
         lh_m_say(out, "%u others were refused: see leasehold servers.", count - REFUSED_SAID);
 }
 
-void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t bytes,
+void lh_m_describe_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t bytes,
     const struct lh_m_chunk *without)
 {
     const struct lh_m_server *s;
@@ -41,7 +41,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
         live++;
         if (without != NULL && lh_m_member(without, s) != NULL)
             members++;
-        else if (s->room.failing)
+        else if (s->space.failing)
             failing++;
         else if (lh_m_drained(s))
             drained++;
@@ -86,12 +86,12 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
     case LH_M_AWAY:
         lh_m_how_long(lh_instant_until(s->session.away_since, m->now), away);
         lh_m_how_long(lh_m_grace_left(m, s), left);
-        if (s->room.failing)
+        if (s->space.failing)
             lh_m_say(out,
                 "%s has a disk that %s; if that stays so, its replica is copied elsewhere in %s.",
                 s->id,
-                s->room.read_only ? "cannot be written (what it has can be read)"
-                                  : "does not answer",
+                s->space.read_only ? "cannot be written (what it has can be read)"
+                                   : "does not answer",
                 left);
         else if (lh_m_live(m, s))
             lh_m_say(out, "%s has registered, and what it has is being looked at.", s->id);
@@ -104,9 +104,9 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
     case LH_M_GONE:
         lh_m_say(out, "%s is gone: %s for longer than the grace period.", s->id,
             lh_m_live(m, s) && !lh_m_heard_out(s) ? "it has not shown all that it has"
-            : s->room.read_only ? "its disk could not be written (what it has can be read)"
-            : s->room.failing   ? "its disk has not answered"
-                                : "it has been away");
+            : s->space.read_only ? "its disk could not be written (what it has can be read)"
+            : s->space.failing   ? "its disk has not answered"
+                                 : "it has been away");
         break;
     case LH_M_LOST:
         if (lh_m_is_kept(m, member))
@@ -139,7 +139,7 @@ static void say_copies(
     const struct lh_m_copy *copy;
 
     lh_m_repair_info(m, &info);
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link) {
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link) {
         char text[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
         if (copy->sealed) {
             uint64_t left = c->length > copy->length ? c->length - copy->length : 0;
@@ -164,7 +164,8 @@ static void say_copies(
     }
 }
 
-void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
+void lh_m_describe_replicas(
+    struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     uint32_t good = 0, counted = 0, sources = 0;
     char names[LH_TEXT_BYTES] = "";
@@ -188,7 +189,7 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
     say_copies(m, out, c);
     if (good == 0 && sources == 0)
         lh_m_say(out, "None of its replicas can be read now.");
-    if (counted < c->file->replication && c->motion->repair.copy_count == 0) {
+    if (counted < c->file->replication && c->active->repair.copy_count == 0) {
         uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
         if (good + sources > 0 &&
             lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
@@ -202,10 +203,10 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
             lh_m_say(out, "It is degraded, and there is %s.",
                 good + sources == 0 ? "no good replica to copy from"
                                     : "no chunkserver to copy it to");
-            lh_m_say_servers(m, out, bytes, c);
+            lh_m_describe_servers(m, out, bytes, c);
         }
     }
-    TAILQ_FOREACH(e, &c->motion->extras, link)
+    TAILQ_FOREACH(e, &c->active->extras, link)
         if (!lh_m_copy_at(m, c, e->server))
             lh_m_say(out, "%s has a replica of version %" PRIu64 " that is not in the set: %s.",
                 e->server->id, e->version,

@@ -35,10 +35,11 @@ void lh_m_add_name(char *list, size_t size, const char *id);
 /* ---- explain_replicas.c */
 
 /* Why the chunkservers that are there do not suffice. */
-void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t bytes,
+void lh_m_describe_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t bytes,
     const struct lh_m_chunk *without);
 /* What each replica of the chunk is worth, and what is done about it. */
-void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c);
+void lh_m_describe_replicas(
+    struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c);
 
 /* ---- token.c: TOK-2 */
 
@@ -51,9 +52,9 @@ void lh_m_tokens_admit(struct lh_master *m, struct lh_m_file *f);
  * knows yet. */
 bool lh_m_token_is_fence(const struct lh_m_waiter *w);
 /* Nobody knows yet. */
-void lh_m_say_awaited(const struct lh_m_waiter *w, char *text, size_t text_size);
+void lh_m_describe_awaited(const struct lh_m_waiter *w, char *text, size_t text_size);
 /* "appends only under lock /x, token 123"; false: there is no fence. */
-bool lh_m_say_fence(const struct lh_m_file *f, char *text, size_t text_size);
+bool lh_m_describe_fence(const struct lh_m_file *f, char *text, size_t text_size);
 
 /* ---- views.c */
 
@@ -92,7 +93,7 @@ void lh_m_chunk_state_free(struct lh_m_chunk_state *s); /* nothing if it is all 
 /* ---- why.c */
 
 /* What the caller sent was sealed by a log that is on too few disks. */
-void lh_m_say_unbacked(
+void lh_m_describe_unbacked(
     const struct lh_master *m, const struct lh_m_chunk *c, char *text, size_t text_size);
 /* Why there is no primary now. `text` is where a sentence may be written. */
 int lh_m_why_not(

@@ -144,7 +144,7 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = lh_m_holder(c) == NULL ? c->version : c->motion->grant->lease.version;
+    lease->version = lh_m_holder(c) == NULL ? c->version : c->active->grant->lease.version;
     lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
@@ -153,17 +153,17 @@ static void lease_view(
     lease->primary = lh_m_holder(c)->id;
     lease->address = lh_m_holder(c)->address;
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
-    lease->appends = c->motion->grant->appends;
+    lease->appends = c->active->grant->appends;
     lease->session_live = lh_m_live(m, lh_m_holder(c)) &&
-                          c->motion->grant->lease.session == lh_m_holder(c)->session.lessee.session;
+                          c->active->grant->lease.session == lh_m_holder(c)->session.client.session;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */
 static struct lh_m_chunk *next_lease(struct lh_master *m, uint64_t id, bool all)
 {
     struct lh_m_chunk from = {.id = id};
-    struct lh_m_motion key = {.chunk = &from};
-    struct lh_m_motion *held = RB_NFIND(lh_m_leased, &m->leased, &key);
+    struct lh_m_active key = {.chunk = &from};
+    struct lh_m_active *held = RB_NFIND(lh_m_leased, &m->leased, &key);
     struct lh_m_chunk *open = all ? lh_idmap_from(&m->open, id) : NULL;
 
     if (held != NULL && (open == NULL || held->chunk->id < open->id))

@@ -51,9 +51,9 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
     info->created_unix_ms = f->created_unix_ms;
     info->trashed = f->trashed;
     info->on_primary_loss = f->on_primary_loss;
-    info->fence = f->motion->fence;
-    if (f->motion->fence != 0)
-        info->lock_name = f->motion->lock_name;
+    info->fence = f->active->fence;
+    if (f->active->fence != 0)
+        info->lock_name = f->active->lock_name;
     info->chunks = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *tail = lh_m_tail(f);
@@ -68,9 +68,9 @@ struct lh_duration lh_m_trash_left(const struct lh_master *m, const struct lh_m_
     struct lh_duration passed = {0};
 
     if (lh_m_deleting(m)) /* while nothing is deleted no time passes, either */
-        passed = lh_instant_until(f->motion->trash_from, m->now);
+        passed = lh_instant_until(f->active->trash_from, m->now);
     return lh_nanoseconds(
-        passed.ns < f->motion->trash_left.ns ? f->motion->trash_left.ns - passed.ns : 0);
+        passed.ns < f->active->trash_left.ns ? f->active->trash_left.ns - passed.ns : 0);
 }
 
 void lh_m_trash_info(

@@ -18,7 +18,7 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     lh_m_prealloc_drop(m, f);
     for (size_t i = 0; i < f->chunk_count; i++)
         lh_m_chunk_remove(m, lh_m_file_chunk(f, i));
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     if (fm->in_work)
         TAILQ_REMOVE(&m->work, fm, work_link);
     fm->in_work = false;

@@ -29,7 +29,7 @@ static void add_replica(struct lh_m_chunk_state *s, const struct lh_master *m,
  * counts from when it sent its last heartbeat, which was not later than it was received. */
 static struct lh_duration holder_left(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_lease *lease = &c->motion->grant->lease;
+    const struct lh_lease *lease = &c->active->grant->lease;
     uint64_t margin = m->config.chunk_term.ns - m->holder_chunk_term.ns;
     struct lh_lease_info info;
 
@@ -70,10 +70,10 @@ void lh_m_chunk_state(
         add_replica(s, m, lh_m_server_of(m, &c->members[i]),
             lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
             primary && lh_m_server_of(m, &c->members[i]) == lh_m_holder(c));
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
         if (lh_m_member(c, copy->target) == NULL)
             add_replica(s, m, copy->target, "COPYING", false);
-    TAILQ_FOREACH(e, &c->motion->extras, link)
+    TAILQ_FOREACH(e, &c->active->extras, link)
         if (!lh_m_copy_at(m, c, e->server) && lh_m_member(c, e->server) == NULL)
             add_replica(s, m, e->server, "EXTRA", false);
     s->pointers = lh_alloc_array(s->state.n_replicas + 1, sizeof *s->pointers);

@@ -42,7 +42,7 @@ static bool tail_ready(
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (lh_m_chunk_is_lost_to(tail, w) && w->failed_version == tail->version &&
         lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, lh_m_holder(tail)->session.lessee.received_at)) {
+        !lh_instant_before(w->arrived_at, lh_m_holder(tail)->session.client.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
     }
@@ -57,7 +57,7 @@ static bool recall_ready(const struct lh_master *m, const struct lh_m_waiter *w)
         return true;
     if (w->only_release)
         return !lh_m_held(m, c) ||
-               (!c->motion->grant->lease.recalling && c->version > w->from_version);
+               (!c->active->grant->lease.recalling && c->version > w->from_version);
     return c->version > w->from_version && lh_m_held(m, c) && lh_m_has_primary(m, c);
 }
 
@@ -66,7 +66,7 @@ static bool wanted(const struct lh_m_file *f, const struct lh_m_chunk *tail)
 {
     const struct lh_m_waiter *w;
 
-    TAILQ_FOREACH(w, &f->motion->waiters, file_link)
+    TAILQ_FOREACH(w, &f->active->waiters, file_link)
         if (w->kind == LH_WAIT_TAIL ||
             (tail != NULL && !w->only_release && w->chunk == tail->id && !tail->sealed))
             return true;
@@ -83,7 +83,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
     lh_m_roll_consider(m, f);
     if (wanted(f, tail)) {
         /* SEAL-1: the next chunk only after the seal is durable. */
-        if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->motion->ticket))) {
+        if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->active->ticket))) {
             int error = lh_m_create_chunk(m, f);
             (void)error; /* whoever waits hears of it at the deadline, if it stays so */
         } else if (!tail->sealed && !tail->intent_to_seal && lh_m_creation_done(tail) &&
@@ -93,7 +93,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
         tail = lh_m_tail(f);
     }
     struct lh_m_waiter *w, *next;
-    for (w = TAILQ_FIRST(&f->motion->waiters); w != NULL; w = next) {
+    for (w = TAILQ_FIRST(&f->active->waiters); w != NULL; w = next) {
         next = TAILQ_NEXT(w, file_link);
         if (w->kind == LH_WAIT_TAIL ? tail_ready(m, w, tail) : recall_ready(m, w))
             lh_m_answer(m, w, LH_OK, "");
@@ -117,12 +117,12 @@ static void waiter_timer(void *core, struct lh_timer *timer)
     }
     const struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
-        lh_m_say_unbacked(m, unbacked, text, sizeof text);
+        lh_m_describe_unbacked(m, unbacked, text, sizeof text);
         lh_m_answer(m, w, LH_ERR_UNAVAILABLE, text);
         return;
     }
     if (w->kind == LH_WAIT_TAIL && !w->reads && !lh_m_token_is_fence(w)) {
-        lh_m_say_awaited(w, text, sizeof text);
+        lh_m_describe_awaited(w, text, sizeof text);
         lh_m_answer(m, w, LH_ERR_UNAVAILABLE, text);
         return;
     }
@@ -135,7 +135,7 @@ static void waiter_timer(void *core, struct lh_timer *timer)
 static int check_room(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
-    if (f->motion->waiter_count < m->config.waiters_file_max &&
+    if (f->active->waiter_count < m->config.waiters_file_max &&
         HASH_COUNT(m->waiters) < m->config.waiters_max)
         return LH_OK;
     snprintf(text, text_size, "too many calls wait for \"%.256s\" or for other files", f->path);
@@ -154,7 +154,7 @@ static struct lh_m_waiter *wait_for(
     w->deadline = lh_instant_add(m->now, lh_milliseconds(wait_ms));
     w->hold_until = m->now;
     w->timer.fire = waiter_timer;
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     if (TAILQ_EMPTY(&fm->waiters))
         TAILQ_INSERT_TAIL(&m->waited, fm, waited_link);
     TAILQ_INSERT_TAIL(&fm->waiters, w, file_link);

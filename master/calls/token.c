@@ -30,14 +30,14 @@ int lh_m_token_check(const Leasehold__OpenTailRequest *request, char *text, size
 
 bool lh_m_token_is_fence(const struct lh_m_waiter *w)
 {
-    return w->token == w->file->motion->fence;
+    return w->token == w->file->active->fence;
 }
 
 enum standing { ADMITTED, RAISES, AWAITED, REFUSED };
 
 static enum standing standing(const struct lh_master *m, const struct lh_m_waiter *w)
 {
-    const struct lh_m_file_motion *fm = w->file->motion;
+    const struct lh_m_file_active *fm = w->file->active;
 
     if (w->kind != LH_WAIT_TAIL || w->reads)
         return ADMITTED;
@@ -56,7 +56,7 @@ static enum standing standing(const struct lh_master *m, const struct lh_m_waite
 
 static void say_refused(const struct lh_m_waiter *w, char *text, size_t text_size)
 {
-    const struct lh_m_file_motion *fm = w->file->motion;
+    const struct lh_m_file_active *fm = w->file->active;
 
     if (w->token == 0)
         snprintf(text, text_size,
@@ -84,14 +84,14 @@ void lh_m_tokens_admit(struct lh_master *m, struct lh_m_file *f)
     struct lh_m_waiter *w, *next, *highest = NULL;
     char text[LH_TEXT_BYTES];
 
-    TAILQ_FOREACH(w, &f->motion->waiters, file_link)
+    TAILQ_FOREACH(w, &f->active->waiters, file_link)
         if (standing(m, w) == RAISES && (highest == NULL || w->token > highest->token))
             highest = w;
     if (highest != NULL)
         lh_m_fence_raise(m, f, highest->lock_name, highest->token);
     else
         lh_m_fence_carry(m, f);
-    for (w = TAILQ_FIRST(&f->motion->waiters); w != NULL; w = next) {
+    for (w = TAILQ_FIRST(&f->active->waiters); w != NULL; w = next) {
         next = TAILQ_NEXT(w, file_link);
         if (standing(m, w) != REFUSED)
             continue;
@@ -101,7 +101,7 @@ void lh_m_tokens_admit(struct lh_master *m, struct lh_m_file *f)
     }
 }
 
-void lh_m_say_awaited(const struct lh_m_waiter *w, char *text, size_t text_size)
+void lh_m_describe_awaited(const struct lh_m_waiter *w, char *text, size_t text_size)
 {
     snprintf(text, text_size,
         "\"%.160s\": whether the lock %.160s is held with token %" PRIu64 " is not known yet: "
@@ -109,11 +109,11 @@ void lh_m_say_awaited(const struct lh_m_waiter *w, char *text, size_t text_size)
         w->file->path, w->lock_name, w->token);
 }
 
-bool lh_m_say_fence(const struct lh_m_file *f, char *text, size_t text_size)
+bool lh_m_describe_fence(const struct lh_m_file *f, char *text, size_t text_size)
 {
-    if (f->motion->fence == 0)
+    if (f->active->fence == 0)
         return false;
     snprintf(text, text_size, "appends only under lock %.160s, token %" PRIu64,
-        f->motion->lock_name, f->motion->fence);
+        f->active->lock_name, f->active->fence);
     return true;
 }

@@ -19,7 +19,7 @@
 
 #include <inttypes.h>
 
-static void arm(struct lh_master *m, struct lh_m_file_motion *fm)
+static void arm(struct lh_master *m, struct lh_m_file_active *fm)
 {
     struct lh_duration tick =
         lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), m->config.trash_tick);
@@ -32,7 +32,7 @@ static void arm(struct lh_master *m, struct lh_m_file_motion *fm)
 static void trash_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_file_motion *fm = LH_OWNER(timer, struct lh_m_file_motion, trash_timer);
+    struct lh_m_file_active *fm = LH_OWNER(timer, struct lh_m_file_active, trash_timer);
     struct lh_m_file *f = fm->file;
     struct lh_duration left = lh_m_trash_left(m, f);
 
@@ -71,7 +71,7 @@ void lh_m_trash_start(struct lh_master *m)
     struct lh_m_file *f;
 
     RB_FOREACH(f, lh_m_trash, &m->trash) {
-        struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+        struct lh_m_file_active *fm = lh_m_move_file(m, f);
         fm->trash_timer.fire = trash_timer;
         fm->trash_from = m->now;
         if (fm->trash_number >= m->trash_number)
@@ -85,7 +85,7 @@ static void into_trash(struct lh_master *m, struct lh_m_file *f)
 {
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed; it is in the trash");
     lh_m_prealloc_drop(m, f);
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     lh_timer_unset(&m->timers, &fm->timer);
     fm->place_in_full_until = LH_INSTANT_NEVER;
     lh_m_file_leave(m, f);
@@ -180,7 +180,7 @@ static struct lh_m_file *to_restore(const struct lh_master *m,
 static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *path)
 {
     lh_m_file_leave(m, f);
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     lh_timer_unset(&m->timers, &fm->trash_timer);
     if (strcmp(f->path, path) != 0) {
         char *copy = lh_strdup(path);

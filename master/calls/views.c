@@ -45,11 +45,11 @@ const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk 
         return "FREE";
     if (c->intent_to_seal)
         return "EXPIRING"; /* FAIL-2a: left to run out */
-    if (c->motion->grant->lease.recalling)
+    if (c->active->grant->lease.recalling)
         return "RECALLING";
-    if (c->motion->grant->lease.session == 0)
+    if (c->active->grant->lease.session == 0)
         return "WAITING";
-    return c->motion->grant->lease.confirmed ? "HELD" : "GRANTING";
+    return c->active->grant->lease.confirmed ? "HELD" : "GRANTING";
 }
 
 void lh_m_server_view(
@@ -60,21 +60,21 @@ void lh_m_server_view(
     info->address = s->address;
     info->incarnation = s->incarnation;
     info->live = lh_m_live(m, s);
-    info->failing = s->room.failing;
-    info->read_only = s->room.read_only;
+    info->failing = s->space.failing;
+    info->read_only = s->space.read_only;
     info->reachable = lh_m_reachable(m, s);
     if (info->live)
         info->unheard = (char *)(uintptr_t)lh_m_unheard(s);
     if (info->live)
         info->session_left_ms = lh_duration_ms(
-            lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee)));
+            lh_instant_until(m->now, lh_lease_client_until(&m->leases, &s->session.client)));
     else
         info->away_ms = lh_duration_ms(lh_instant_until(s->session.away_since, m->now));
     info->grace_left_ms = lh_duration_ms(lh_m_grace_left(m, s));
-    info->capacity_bytes = s->room.capacity_bytes;
-    info->free_bytes = s->room.free_bytes;
-    info->replicas = s->room.replicas;
-    info->primaries = s->session.lessee.count;
+    info->capacity_bytes = s->space.capacity_bytes;
+    info->free_bytes = s->space.free_bytes;
+    info->replicas = s->space.replicas;
+    info->primaries = s->session.client.count;
     info->failure_domain = s->failure_domain;
     info->admin = s->admin;
     info->safe_to_stop = lh_m_safe_to_stop(m, s);

@@ -11,7 +11,7 @@
 
 void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
 {
-    struct lh_m_file_motion *fm = lh_m_move_file(m, w->file);
+    struct lh_m_file_active *fm = lh_m_move_file(m, w->file);
 
     lh_timer_unset(&m->timers, &w->timer);
     TAILQ_REMOVE(&fm->waiters, w, file_link);
@@ -145,10 +145,10 @@ void lh_m_answer(struct lh_master *m, struct lh_m_waiter *w, int error, const ch
 void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text)
 {
     struct lh_m_waiter *w;
-    struct lh_m_file_motion *each;
+    struct lh_m_file_active *each;
 
     if (f != NULL) {
-        while ((w = TAILQ_FIRST(&f->motion->waiters)) != NULL)
+        while ((w = TAILQ_FIRST(&f->active->waiters)) != NULL)
             lh_m_answer(m, w, error, text);
         return;
     }

@@ -46,7 +46,7 @@ static void say_no_place(
     unsigned live = 0, drained = 0, unheard = 0, full = 0;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
-        bool counts = lh_m_live(m, s) && !s->room.failing;
+        bool counts = lh_m_live(m, s) && !s->space.failing;
         live += counts;
         drained += counts && lh_m_drained(s);
         unheard += counts && !lh_m_reached(s);
@@ -85,7 +85,7 @@ static void say_nobody_can(
         counts[member->lost            ? LOST
                : member->joining       ? JOINING
                : !lh_m_reachable(m, s) ? AWAY
-               : s->room.failing       ? FAILING
+               : s->space.failing      ? FAILING
                                        : REFUSED]++;
         drained += lh_m_drained(s);
     }
@@ -104,7 +104,7 @@ static void say_nobody_can(
 /* The tail is being sealed, because its primary is lost (FAIL-2a). */
 static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_size)
 {
-    const struct lh_m_roll *roll = tail->motion->seal->roll;
+    const struct lh_m_roll *roll = tail->active->seal->roll;
 
     snprintf(text, text_size,
         "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: ", tail->id,
@@ -117,7 +117,7 @@ static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_s
             tail->member_count);
 }
 
-void lh_m_say_unbacked(
+void lh_m_describe_unbacked(
     const struct lh_master *m, const struct lh_m_chunk *c, char *text, size_t text_size)
 {
     snprintf(text, text_size,
@@ -131,7 +131,7 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
 {
     const struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->motion->ticket))) {
+    if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->active->ticket))) {
         if (m->store_fills != NULL) {
             snprintf(text, text_size, "\"%.256s\" needs a new chunk: %s", f->path, m->store_fills);
             return LH_ERR_DISK_FULL;
@@ -139,16 +139,16 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
         say_no_place(m, f, text, text_size);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (!tail->created && tail->motion->creation->unable != NULL) {
+    if (!tail->created && tail->active->creation->unable != NULL) {
         snprintf(text, text_size,
             "\"%.256s\": %s cannot create a replica of its next chunk: %s; free space or add "
             "servers",
-            f->path, tail->motion->creation->unable->id,
-            lh_error_text(tail->motion->creation->unable_error));
-        return tail->motion->creation->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
+            f->path, tail->active->creation->unable->id,
+            lh_error_text(tail->active->creation->unable_error));
+        return tail->active->creation->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
                                                                         : LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (tail->motion->seal->roll != NULL) {
+    if (tail->active->seal->roll != NULL) {
         LH_MARK("no-tail-rolling-over");
         say_rolling(tail, text, text_size);
         return LH_ERR_UNAVAILABLE;
@@ -163,20 +163,20 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
         return LH_ERR_UNAVAILABLE;
     }
     if (lh_m_held(m, tail)) {
-        if (tail->motion->grant->lease.waiting)
+        if (tail->active->grant->lease.waiting)
             LH_MARK("no-tail-in-restart-wait");
         else
             LH_MARK("no-tail-lease-held");
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
-            tail->id, f->path, lh_m_holder(tail)->id, tail->motion->grant->lease.version,
+            tail->id, f->path, lh_m_holder(tail)->id, tail->active->grant->lease.version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
-            tail->motion->grant->lease.recalling   ? "was asked to give it up"
-            : tail->motion->grant->lease.confirmed ? "does not answer"
-            : tail->motion->grant->lease.waiting   ? "has not registered with this master yet"
+            tail->active->grant->lease.recalling   ? "was asked to give it up"
+            : tail->active->grant->lease.confirmed ? "does not answer"
+            : tail->active->grant->lease.waiting   ? "has not registered with this master yet"
                                                    : "has not confirmed it yet");
-        if (tail->motion->grant->lease.recalling && lh_m_drained(lh_m_holder(tail)))
+        if (tail->active->grant->lease.recalling && lh_m_drained(lh_m_holder(tail)))
             add(text, text_size, ", as it is drained");
         return LH_ERR_LEASE_HELD;
     }

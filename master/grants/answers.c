@@ -22,14 +22,14 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
         if (c == NULL ||
-            !lh_lease_extendable(&c->motion->grant->lease, &s->session.lessee, active->version))
+            !lh_lease_extendable(&c->active->grant->lease, &s->session.client, active->version))
             continue;
         struct lh_m_grant *g = lh_m_grant(m, c);
         g->appends = active->appends;
         leases[asked] = &g->lease;
         places[asked++] = i;
     }
-    lh_lease_extend_many(&m->leases, &s->session.lessee, leases, asked, results);
+    lh_lease_extend_many(&m->leases, &s->session.client, leases, asked, results);
     for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
         m->counts.extensions += extended[places[i]];
@@ -54,8 +54,8 @@ void lh_m_on_confirm(
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant->lease.session != s->session.lessee.session ||
-        c->motion->grant->lease.version != confirm->version || !c->motion->grant->lease.sent)
+        c->active->grant->lease.session != s->session.client.session ||
+        c->active->grant->lease.version != confirm->version || !c->active->grant->lease.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
         if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
@@ -63,7 +63,7 @@ void lh_m_on_confirm(
         return;
     }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->motion->grant->lease.confirmed)
+        if (c->active->grant->lease.confirmed)
             return;
         LH_MARK("grant-confirmed");
         struct lh_m_grant *g = lh_m_grant(m, c);
@@ -101,8 +101,8 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
     /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || !lh_lease_is_of(&c->motion->grant->lease, &s->session.lessee) ||
-        (c->motion->grant->lease.version != release->version &&
+    if (c == NULL || !lh_lease_is_of(&c->active->grant->lease, &s->session.client) ||
+        (c->active->grant->lease.version != release->version &&
             !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
@@ -132,17 +132,17 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const struct lh_m_shown *held,
     size_t held_count, bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count)
 {
-    struct lh_lessee *lessee = &s->session.lessee;
+    struct lh_lease_client *client = &s->session.client;
 
     *count = 0;
-    lh_lessee_show_begin(&m->leases, lessee);
+    lh_lease_client_show_begin(&m->leases, client);
     for (size_t i = 0; i < held_count; i++) {
-        const struct lh_lease *lease = lh_lessee_shows(
-            &m->leases, lessee, LH_M_LEASE_CHUNK, held[i].chunk, held[i].version, true);
+        const struct lh_lease *lease = lh_lease_client_shows(
+            &m->leases, client, LH_M_LEASE_CHUNK, held[i].chunk, held[i].version, true);
         if (lease != NULL)
-            continued[(*count)++] = lh_m_leased_motion(lease)->chunk;
+            continued[(*count)++] = lh_m_leased_active(lease)->chunk;
     }
-    lh_lessee_registered(&m->leases, lessee,
+    lh_lease_client_registered(&m->leases, client,
         (struct lh_lease_process){
             .same = same_process, .proven = proven, .numbered = s->process != 0});
 }
@@ -153,8 +153,8 @@ bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *h
 
     if (theirs == NULL || LH_PLANTED("difference-not-resolved"))
         return false; /* a server of before LEASE-8 */
-    return lh_lessee_differs(
-        &s->session.lessee, (struct lh_lease_sum){theirs->count, theirs->hash});
+    return lh_lease_client_differs(
+        &s->session.client, (struct lh_lease_sum){theirs->count, theirs->hash});
 }
 
 /* It acts on what is not its: asked to stop. */
@@ -171,13 +171,13 @@ static void recall_unknown(
 
 void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown)
 {
-    struct lh_lessee *lessee = &s->session.lessee;
+    struct lh_lease_client *client = &s->session.client;
 
-    lh_lessee_show_begin(&m->leases, lessee);
+    lh_lease_client_show_begin(&m->leases, client);
     for (size_t i = 0; i < shown->n_leases; i++)
-        lh_lessee_shows(&m->leases, lessee, LH_M_LEASE_CHUNK, shown->leases[i]->chunk,
+        lh_lease_client_shows(&m->leases, client, LH_M_LEASE_CHUNK, shown->leases[i]->chunk,
             shown->leases[i]->version, false);
-    lh_lessee_resolved(&m->leases, lessee);
+    lh_lease_client_resolved(&m->leases, client);
     for (size_t i = 0; i < shown->n_leases; i++) {
         const struct lh_m_chunk *c = lh_m_chunk_find(m, shown->leases[i]->chunk);
         if (c == NULL || lh_m_holder(c) != s) /* else a newer grant may be on its way */

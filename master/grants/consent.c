@@ -68,11 +68,11 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, lh_m_holder(c)) || !another_can(m, c) ||
         lh_instant_before(m->now, m->consent_from) || LH_PLANTED("lost-primary-kept"))
         return;
-    if (lh_instant_before(m->now, f->motion->consent_from)) {
+    if (lh_instant_before(m->now, f->active->consent_from)) {
         LH_MARK("consent-rests");
         return;
     }
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     LH_MARK("recall-for-consent");
     /* What was quiet for as long again begins anew. */
     if (lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest)))
@@ -92,10 +92,10 @@ void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
     hear(m, c, &lh_m_doubts(m, c)->lost_by_clients);
     lh_m_reach_doubt(m, lh_m_holder(c));
     /* What recovers is not disturbed: it would begin anew elsewhere. */
-    if (c->motion->doubts->lost_by_clients.believed &&
-        c->motion->repair.recovered_version == c->version &&
-        (lh_instant_before(c->motion->doubts->lost_by_clients.first_at,
-             lh_m_holder(c)->session.lessee.received_at) ||
+    if (c->active->doubts->lost_by_clients.believed &&
+        c->active->repair.recovered_version == c->version &&
+        (lh_instant_before(c->active->doubts->lost_by_clients.first_at,
+             lh_m_holder(c)->session.client.received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
 }
@@ -113,7 +113,7 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
     if (!well)
         return false;
     hear(m, c, &lh_m_doubts(m, c)->short_by_primary);
-    if (c->motion->doubts->short_by_primary.believed && enough_without(m, c))
+    if (c->active->doubts->short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
-    return c->motion->grant->lease.recalling;
+    return c->active->grant->lease.recalling;
 }

@@ -14,7 +14,7 @@
 
 bool lh_m_fence_carried(const struct lh_m_chunk *tail)
 {
-    return tail->motion->grant->fence == tail->file->motion->fence;
+    return tail->active->grant->fence == tail->file->active->fence;
 }
 
 void lh_m_fence_carry(struct lh_master *m, struct lh_m_file *f)
@@ -22,10 +22,10 @@ void lh_m_fence_carry(struct lh_master *m, struct lh_m_file *f)
     struct lh_m_chunk *tail = lh_m_tail(f);
 
     if (tail == NULL || tail->sealed || lh_m_holder(tail) == NULL || lh_m_fence_carried(tail) ||
-        tail->motion->grant->lease.recalling)
+        tail->active->grant->lease.recalling)
         return;
     /* LEASE-3; not after an intent to seal, which ends the lease. */
-    if (!lh_lease_current(&m->leases, &tail->motion->grant->lease)) {
+    if (!lh_lease_current(&m->leases, &tail->active->grant->lease)) {
         LH_MARK("fence-waits-for-a-grant");
         return;
     }
@@ -35,7 +35,7 @@ void lh_m_fence_carry(struct lh_master *m, struct lh_m_file *f)
 
 void lh_m_fence_raise(struct lh_master *m, struct lh_m_file *f, const char *name, uint64_t token)
 {
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
 
     LH_ASSERT(token > fm->fence || LH_PLANTED("lower-token-admitted-after-roll"));
     LH_ASSERT(fm->lock_name == NULL || strcmp(fm->lock_name, name) == 0);
@@ -50,7 +50,7 @@ void lh_m_fence_raise(struct lh_master *m, struct lh_m_file *f, const char *name
 
 void lh_m_fence_load(struct lh_master *m, struct lh_m_file *f, const char *name, uint64_t token)
 {
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
 
     free(fm->lock_name);
     fm->fence = token;

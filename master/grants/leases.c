@@ -26,7 +26,7 @@ void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
     struct lh_lease *lease = &g->lease;
 
     g->fence = fence;
-    lh_lease_restore(&m->leases, lease, &holder->session.lessee, incarnation, version);
+    lh_lease_restore(&m->leases, lease, &holder->session.client, incarnation, version);
     if (c->intent_to_seal)
         lh_lease_let_end(lease);
     RB_INSERT(lh_m_leased, &m->leased, lh_m_move(m, c));
@@ -34,17 +34,17 @@ void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
 
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return lh_lease_held(&m->leases, &c->motion->grant->lease);
+    return lh_lease_held(&m->leases, &c->active->grant->lease);
 }
 
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return lh_instant_until(m->now, lh_lease_free_at(&m->leases, &c->motion->grant->lease));
+    return lh_instant_until(m->now, lh_lease_free_at(&m->leases, &c->active->grant->lease));
 }
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_lease *lease = &c->motion->grant->lease;
+    const struct lh_lease *lease = &c->active->grant->lease;
 
     return lease->confirmed && !lease->recalling && lh_lease_current(&m->leases, lease);
 }
@@ -58,7 +58,7 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
  * and whose disk answers. */
 bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !member->joining && !member->lost && !lh_m_server_of(m, member)->room.failing &&
+    return !member->joining && !member->lost && !lh_m_server_of(m, member)->space.failing &&
            lh_m_reachable(m, lh_m_server_of(m, member));
 }
 
@@ -67,7 +67,7 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     return (lh_m_reached(s) ? 0u : 4u) + (lh_m_drained(s) ? 2u : 0u) +
-           (s == c->motion->doubts->avoid ? 1u : 0u);
+           (s == c->active->doubts->avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */
@@ -79,16 +79,16 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!lh_m_can_lead(m, &c->members[i]))
             continue;
-        if (s == c->motion->doubts->avoid &&
-            !lh_instant_reached(m->now, c->motion->doubts->retry_at))
+        if (s == c->active->doubts->avoid &&
+            !lh_instant_reached(m->now, c->active->doubts->retry_at))
             continue;
         if (best == NULL) {
             best = s;
         } else if (reluctance(c, s) != reluctance(c, best)) {
             if (reluctance(c, s) < reluctance(c, best))
                 best = s;
-        } else if (s->session.lessee.count != best->session.lessee.count) {
-            if (s->session.lessee.count < best->session.lessee.count)
+        } else if (s->session.client.count != best->session.client.count) {
+            if (s->session.client.count < best->session.client.count)
                 best = s;
         } else if (c->members[i].led) {
             best = s;
@@ -153,7 +153,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
 static void note(struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *holder,
     Leasehold__LeaseEventKind kind, const char *why)
 {
-    const struct lh_lease *lease = &c->motion->grant->lease;
+    const struct lh_lease *lease = &c->active->grant->lease;
     const struct lh_m_event event = {
         .subject = lh_m_event_of_chunk(c->id),
         .kind = kind,
@@ -195,10 +195,10 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     if (lh_m_holder(c) != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_active *mo = lh_m_move(m, c);
     struct lh_m_grant *g = lh_m_grant(m, c);
     struct lh_m_server *s = choose_primary(m, c);
-    if (s == NULL || lh_lease_grant(&m->leases, &g->lease, &s->session.lessee, lh_m_next_version(c),
+    if (s == NULL || lh_lease_grant(&m->leases, &g->lease, &s->session.client, lh_m_next_version(c),
                          LH_LEASE_EXCLUSIVE) != LH_OK) {
         LH_MARK("grant-to-nobody");
         return false;
@@ -216,9 +216,9 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->created = true;
     RB_INSERT(lh_m_leased, &m->leased, mo);
     g->appends = 0;
-    g->fence = c->file->motion->fence;
+    g->fence = c->file->active->fence;
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
-    g->ticket = c->motion->ticket;
+    g->ticket = c->active->ticket;
     g->at = m->now;
     g->extensions = 0;
     note(m, c, s, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, NULL);
@@ -241,9 +241,9 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     c->version = lh_m_next_version(c);
     /* The caller saw the lease in force in this very session. */
     lh_lease_raise(&m->leases, &g->lease, c->version);
-    g->fence = c->file->motion->fence;
+    g->fence = c->file->active->fence;
     lh_m_dirty_chunk(m, c);
-    g->ticket = c->motion->ticket;
+    g->ticket = c->active->ticket;
     g->at = m->now;
     note(m, c, lh_m_holder(c), LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED,
         "a new version for its holder");
@@ -254,7 +254,7 @@ void lh_m_send_recall(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
 
-    recall.session = lh_m_wire_session(m, s->session.lessee.session);
+    recall.session = lh_m_wire_session(m, s->session.client.session);
     recall.chunk = chunk;
     recall.version = version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
@@ -268,7 +268,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
     if (c->removed || !lh_lease_current(&m->leases, lease) || !lh_m_holder(c)->session.announced ||
-        !lh_m_is_durable(m, c->motion->ticket))
+        !lh_m_is_durable(m, c->active->ticket))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!lease->confirmed && !(lease->recalling && lease->sent))
@@ -299,32 +299,32 @@ void lh_m_note_confirmed(struct lh_master *m, struct lh_m_chunk *c)
 
 /* ---- What the lease service reports. */
 
-static struct lh_lease *find(void *core, uint64_t chunk, const struct lh_lessee *lessee)
+static struct lh_lease *find(void *core, uint64_t chunk, const struct lh_lease_client *client)
 {
     struct lh_master *m = core;
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
-    (void)lessee; /* it is exclusive */
+    (void)client; /* it is exclusive */
     return c != NULL && lh_m_holder(c) != NULL ? &lh_m_grant(m, c)->lease : NULL;
 }
 
 static void touch(void *core, struct lh_lease *lease)
 {
-    lh_m_touch(core, lh_m_leased_motion(lease)->chunk->file);
+    lh_m_touch(core, lh_m_leased_active(lease)->chunk->file);
 }
 
 static void continued(void *core, struct lh_lease *lease)
 {
-    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+    struct lh_m_chunk *c = lh_m_leased_active(lease)->chunk;
 
-    note(core, c, lh_m_lessee_server(lease->holder), LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED,
+    note(core, c, lh_m_client_server(lease->holder), LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED,
         NULL);
     touch(core, lease);
 }
 
 static void disowned(void *core, struct lh_lease *lease)
 {
-    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+    struct lh_m_chunk *c = lh_m_leased_active(lease)->chunk;
 
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(core, c);
@@ -336,10 +336,10 @@ static bool handed_over(const struct lh_m_chunk *c, const struct lh_lease_past *
 {
     const struct lh_m_waiter *w;
 
-    if (!past->recalling || c->motion->grant->appends == 0 || c->sealed || c->intent_to_seal ||
+    if (!past->recalling || c->active->grant->appends == 0 || c->sealed || c->intent_to_seal ||
         c->file->trashed)
         return false;
-    TAILQ_FOREACH(w, &c->file->motion->waiters, file_link)
+    TAILQ_FOREACH(w, &c->file->active->waiters, file_link)
         if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
             return false;
     return true;
@@ -347,7 +347,7 @@ static bool handed_over(const struct lh_m_chunk *c, const struct lh_lease_past *
 
 static void note_over(struct lh_master *m, struct lh_m_chunk *c, const struct lh_lease_past *past)
 {
-    const struct lh_m_server *s = lh_m_lessee_server(past->holder);
+    const struct lh_m_server *s = lh_m_client_server(past->holder);
     bool expired = past->end == LH_LEASE_EXPIRED || past->end == LH_LEASE_WAITED;
     bool released = past->end == LH_LEASE_RELEASED;
 
@@ -362,8 +362,8 @@ static void note_over(struct lh_master *m, struct lh_m_chunk *c, const struct lh
 static void over(void *core, struct lh_lease *lease, const struct lh_lease_past *past)
 {
     struct lh_master *m = core;
-    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
-    struct lh_m_server *s = lh_m_lessee_server(past->holder);
+    struct lh_m_chunk *c = lh_m_leased_active(lease)->chunk;
+    struct lh_m_server *s = lh_m_client_server(past->holder);
     bool given_back = past->end == LH_LEASE_RELEASED || past->end == LH_LEASE_UNSHOWN ||
                       past->end == LH_LEASE_DIFFERED;
 

@@ -13,14 +13,14 @@
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (!lh_instant_before(m->now, c->motion->doubts->rest_until))
+    if (!lh_instant_before(m->now, c->active->doubts->rest_until))
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
-        if (lh_instant_before(c->motion->doubts->refused_at, s->session.registered_at) ||
-            (!s->room.failing &&
-                lh_instant_before(c->motion->doubts->refused_at, s->room.failing_since)))
+        if (lh_instant_before(c->active->doubts->refused_at, s->session.registered_at) ||
+            (!s->space.failing &&
+                lh_instant_before(c->active->doubts->refused_at, s->space.failing_since)))
             return false;
     }
     return true;
@@ -54,13 +54,13 @@ void lh_m_refused(
 
 void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->doubts->refusals > 0)
+    if (c->active->doubts->refusals > 0)
         lh_m_doubts(m, c)->refusals = 0;
 }
 
 void lh_m_accepted(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->doubts->adopted_above == 0 && c->motion->doubts->avoid == NULL)
+    if (c->active->doubts->adopted_above == 0 && c->active->doubts->avoid == NULL)
         return;
     struct lh_m_doubts *doubts = lh_m_doubts(m, c);
     doubts->adopted_above = 0;

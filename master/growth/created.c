@@ -36,13 +36,13 @@ void lh_m_on_created(
     bool ok = report->error == LEASEHOLD__ERROR_CODE__OK;
     if (member == NULL) {
         /* Another server took its place. */
-        if (ok && lh_m_is_durable(m, c->motion->ticket))
+        if (ok && lh_m_is_durable(m, c->active->ticket))
             lh_m_send_remove(m, s, c->id, 0);
         else if (ok)
             lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false);
         return;
     }
-    if (!c->motion->creation->under_way || member->created)
+    if (!c->active->creation->under_way || member->created)
         return;
     if (ok) {
         member->created = true;

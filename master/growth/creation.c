@@ -46,7 +46,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_move_file(m, f)->place_in_full_until = LH_INSTANT_NEVER;
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     if (count < f->replication) {
         /* Enough to go on with; but while servers come and go, give the others a moment. */
         if (fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns)
@@ -83,7 +83,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
 
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
 {
-    if (!lh_m_is_durable(m, c->motion->ticket))
+    if (!lh_m_is_durable(m, c->active->ticket))
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
@@ -123,7 +123,7 @@ static void chunk_timer(void *core, struct lh_timer *timer)
     struct lh_master *m = core;
     struct lh_m_chunk *c = LH_OWNER(timer, struct lh_m_creation, timer)->chunk;
 
-    if (!c->motion->creation->under_way || lh_m_creation_done(c)) {
+    if (!c->active->creation->under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);
         return;
     }

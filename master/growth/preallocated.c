@@ -35,7 +35,7 @@ void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
 
 void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->motion->prealloc;
+    struct lh_m_prealloc *prealloc = f->active->prealloc;
 
     if (prealloc == NULL)
         return;
@@ -48,7 +48,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 
 static bool rolling(const struct lh_m_file *f)
 {
-    return f->chunk_count > 0 && lh_m_tail(f)->motion->seal->roll != NULL;
+    return f->chunk_count > 0 && lh_m_tail(f)->active->seal->roll != NULL;
 }
 
 static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, uint32_t i)
@@ -130,7 +130,7 @@ void lh_m_prealloc_want(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
 
-    if (f->motion->prealloc != NULL || f->chunk_count < 2 || f->trashed || m->store_fills != NULL)
+    if (f->active->prealloc != NULL || f->chunk_count < 2 || f->trashed || m->store_fills != NULL)
         return;
     if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
         return;
@@ -145,7 +145,7 @@ static bool fit(const struct lh_master *m, const struct lh_m_server *s,
     for (uint32_t i = 0; i < count; i++)
         if (lh_m_server_of(m, &excluded[i]) == s)
             return false;
-    return lh_m_reachable(m, s) && lh_m_reached(s) && !s->room.failing;
+    return lh_m_reachable(m, s) && lh_m_reached(s) && !s->space.failing;
 }
 
 uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
@@ -153,8 +153,8 @@ uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
 {
     uint32_t left = 0;
 
-    for (uint32_t i = 0; f->motion->prealloc != NULL && i < f->motion->prealloc->member_count; i++)
-        left += fit(m, lh_m_server_of(m, &f->motion->prealloc->members[i]), excluded, count);
+    for (uint32_t i = 0; f->active->prealloc != NULL && i < f->active->prealloc->member_count; i++)
+        left += fit(m, lh_m_server_of(m, &f->active->prealloc->members[i]), excluded, count);
     return left;
 }
 
@@ -162,7 +162,7 @@ void lh_m_prealloc_for_roll(
     struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *excluded, uint32_t count)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
-    struct lh_m_prealloc *prealloc = f->motion->prealloc;
+    struct lh_m_prealloc *prealloc = f->active->prealloc;
 
     if (f->trashed)
         return; /* it does not go on */
@@ -188,16 +188,16 @@ void lh_m_prealloc_for_roll(
 
 bool lh_m_prealloc_ready(const struct lh_master *m, const struct lh_m_file *f)
 {
-    for (uint32_t i = 0; i < f->motion->prealloc->member_count; i++)
-        if (!f->motion->prealloc->members[i].created ||
-            !lh_m_reachable(m, lh_m_server_of(m, &f->motion->prealloc->members[i])))
+    for (uint32_t i = 0; i < f->active->prealloc->member_count; i++)
+        if (!f->active->prealloc->members[i].created ||
+            !lh_m_reachable(m, lh_m_server_of(m, &f->active->prealloc->members[i])))
             return false;
     return true;
 }
 
 bool lh_m_prealloc_shrink(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->motion->prealloc;
+    struct lh_m_prealloc *prealloc = f->active->prealloc;
     uint32_t ready = 0;
 
     for (uint32_t i = 0; i < prealloc->member_count; i++)
@@ -266,7 +266,7 @@ static bool comes_soon(const struct lh_master *m, const struct lh_m_prealloc *pr
 
 void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->motion->prealloc;
+    struct lh_m_prealloc *prealloc = f->active->prealloc;
 
     if (prealloc == NULL)
         return;

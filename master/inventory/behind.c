@@ -92,7 +92,7 @@ void lh_m_note_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_membe
     member->sealed = false;
     if (!r->sealed || r->checksum == 0)
         return; /* one of an older release does not say which */
-    if (memcmp(&c->motion->shown_seal, &seal, sizeof seal) != 0) {
+    if (memcmp(&c->active->shown_seal, &seal, sizeof seal) != 0) {
         lh_m_move(m, c)->shown_seal = seal;
         for (uint32_t i = 0; i < c->member_count; i++)
             c->members[i].sealed = false; /* they have shown another one */

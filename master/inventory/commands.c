@@ -14,7 +14,7 @@ void lh_m_send_create(
 
     if (!lh_m_live(m, s))
         return;
-    create.session = lh_m_wire_session(m, s->session.lessee.session);
+    create.session = lh_m_wire_session(m, s->session.client.session);
     create.chunk = id;
     create.version = LH_M_FIRST_VERSION;
     create.chunk_size = f->chunk_size;
@@ -43,7 +43,7 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if ((only != NULL && only != s) || !lh_m_live(m, s))
             continue;
-        seal.session = lh_m_wire_session(m, s->session.lessee.session);
+        seal.session = lh_m_wire_session(m, s->session.client.session);
         lh_m_send(m, s, &reply);
     }
 }
@@ -59,7 +59,7 @@ void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
         lh_m_keep(m, s, chunk, version); /* KEEP-4 */
         return;
     }
-    remove.session = lh_m_wire_session(m, s->session.lessee.session);
+    remove.session = lh_m_wire_session(m, s->session.client.session);
     remove.chunk = chunk;
     remove.version = version;
     remove.master_term = m->term;

@@ -18,7 +18,7 @@ struct lh_m_extra *lh_m_extra_find(const struct lh_m_chunk *c, const struct lh_m
 {
     struct lh_m_extra *e;
 
-    TAILQ_FOREACH(e, &c->motion->extras, link)
+    TAILQ_FOREACH(e, &c->active->extras, link)
         if (e->server == s)
             return e;
     return NULL;
@@ -74,7 +74,7 @@ void lh_m_extras_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_extra *e;
 
-    while ((e = TAILQ_FIRST(&c->motion->extras)) != NULL)
+    while ((e = TAILQ_FIRST(&c->active->extras)) != NULL)
         lh_m_extra_forget(m, e);
 }
 
@@ -82,7 +82,7 @@ struct lh_m_server *lh_m_extra_fit(struct lh_master *m, const struct lh_m_chunk 
 {
     const struct lh_m_extra *e, *best = NULL;
 
-    TAILQ_FOREACH(e, &c->motion->extras, link) {
+    TAILQ_FOREACH(e, &c->active->extras, link) {
         /* One that was told to go is no start for a copy. */
         if (e->asked || lh_m_member(c, e->server) != NULL ||
             !lh_m_fits(m, e->server, c->file->chunk_size))

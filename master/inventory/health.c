@@ -27,8 +27,8 @@ enum lh_m_health lh_m_member_health(
         return lh_m_is_gone(m, s) ? LH_M_GONE : LH_M_AWAY;
     if (member->seen != lh_m_session_of(s))
         return LH_M_MISSING;
-    if (s->room.failing)
-        return within_grace(m, s->room.failing_since) ? LH_M_AWAY : LH_M_GONE;
+    if (s->space.failing)
+        return within_grace(m, s->space.failing_since) ? LH_M_AWAY : LH_M_GONE;
     return member->stale ? LH_M_STALE : LH_M_GOOD;
 }
 
@@ -40,14 +40,14 @@ bool lh_m_is_gone(const struct lh_master *m, const struct lh_m_server *s)
 
     return !lh_m_heard_out(s) &&
            lh_instant_reached(s->report.waits ? s->session.registered_at : m->now, end) &&
-           !(s->session.lessee.session != 0 && LH_PLANTED("shows-for-ever"));
+           !(s->session.client.session != 0 && LH_PLANTED("shows-for-ever"));
 }
 
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
 {
     struct lh_instant since =
-        s->session.lessee.session == 0 ? s->session.away_since : s->room.failing_since;
-    bool silent = s->session.lessee.session == 0 || (s->room.failing && !s->room.read_only);
+        s->session.client.session == 0 ? s->session.away_since : s->space.failing_since;
+    bool silent = s->session.client.session == 0 || (s->space.failing && !s->space.read_only);
 
     return silent && !within_grace(m, since) &&
            s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
@@ -73,8 +73,8 @@ static bool is_read_only(const struct lh_master *m, const struct lh_m_member *me
 {
     const struct lh_m_server *s = lh_m_server_of(m, member);
 
-    return s->room.read_only && !member->joining && !member->lost && !member->stale &&
-           s->session.lessee.session != 0 && lh_m_live(m, s) && lh_m_heard_out(s) &&
+    return s->space.read_only && !member->joining && !member->lost && !member->stale &&
+           s->session.client.session != 0 && lh_m_live(m, s) && lh_m_heard_out(s) &&
            member->seen == lh_m_session_of(s);
 }
 
@@ -100,9 +100,9 @@ bool lh_m_is_kept(const struct lh_master *m, const struct lh_m_member *member)
 
 void lh_m_disk_fails(struct lh_master *m, struct lh_m_server *s, bool failing, bool read_only)
 {
-    bool was = s->room.failing;
+    bool was = s->space.failing;
 
-    if (was == failing && s->room.read_only == read_only)
+    if (was == failing && s->space.read_only == read_only)
         return;
     LH_ASSERT(failing || !read_only);
     if (read_only)
@@ -111,20 +111,20 @@ void lh_m_disk_fails(struct lh_master *m, struct lh_m_server *s, bool failing, b
         read_only ? "cannot be written; it gets no leases and no replicas, and what it has is read"
         : failing ? "does not answer; it gets no leases and no replicas"
                   : "answers again");
-    s->room.failing = failing;
-    s->room.read_only = read_only;
+    s->space.failing = failing;
+    s->space.read_only = read_only;
     if (!was)
-        s->room.failing_since = m->now;
+        s->space.failing_since = m->now;
     lh_m_server_changed(m, s);
 }
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
 {
-    if (lh_m_heard_out(s) && !s->room.failing)
+    if (lh_m_heard_out(s) && !s->space.failing)
         return lh_nanoseconds(0);
     return lh_instant_until(
         m->now, lh_instant_add(
-                    lh_m_heard_out(s) ? s->room.failing_since : s->report.since, m->config.grace));
+                    lh_m_heard_out(s) ? s->space.failing_since : s->report.since, m->config.grace));
 }
 
 void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
@@ -178,16 +178,16 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
 static void grace_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    const struct lh_m_server *s = LH_OWNER(timer, struct lh_m_server, room.grace_timer);
+    const struct lh_m_server *s = LH_OWNER(timer, struct lh_m_server, space.grace_timer);
 
     if (lh_m_forgotten(s))
         return;
     LH_MARK("grace-over");
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
-        s->session.lessee.session == 0 ? "is away"
+        s->session.client.session == 0 ? "is away"
         : !lh_m_heard_out(s)           ? "has not shown all that it has"
-        : s->room.read_only            ? "has not been able to write to its disk"
+        : s->space.read_only           ? "has not been able to write to its disk"
                                        : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
     lh_m_sweep(m);
@@ -195,13 +195,13 @@ static void grace_timer(void *core, struct lh_timer *timer)
 
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
-    s->room.grace_timer.fire = grace_timer;
-    lh_timer_unset(&m->timers, &s->room.grace_timer);
+    s->space.grace_timer.fire = grace_timer;
+    lh_timer_unset(&m->timers, &s->space.grace_timer);
     if (!lh_m_heard_out(s) && !s->report.waits)
         lh_timer_set(
-            &m->timers, &s->room.grace_timer, lh_instant_add(s->report.since, m->config.grace));
-    else if (s->room.failing)
-        lh_timer_set(&m->timers, &s->room.grace_timer,
-            lh_instant_add(s->room.failing_since, m->config.grace));
+            &m->timers, &s->space.grace_timer, lh_instant_add(s->report.since, m->config.grace));
+    else if (s->space.failing)
+        lh_timer_set(&m->timers, &s->space.grace_timer,
+            lh_instant_add(s->space.failing_since, m->config.grace));
     lh_m_sweep(m);
 }

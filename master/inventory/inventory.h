@@ -14,7 +14,7 @@ static inline struct lh_m_server *lh_m_session_server(struct lh_m_session *sessi
 
 static inline bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return lh_lessee_live(&m->leases, &s->session.lessee);
+    return lh_lease_client_live(&m->leases, &s->session.client);
 }
 
 static inline bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)

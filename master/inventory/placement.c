@@ -7,8 +7,8 @@
 
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
 {
-    s->room.placed_bytes =
-        s->room.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->room.placed_bytes + bytes;
+    s->space.placed_bytes =
+        s->space.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->space.placed_bytes + bytes;
 }
 
 uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f)
@@ -25,24 +25,24 @@ uint64_t lh_m_likely(const struct lh_master *m, const struct lh_m_file *f)
 
 void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause)
 {
-    s->room.avoid_until = lh_instant_add(m->now, pause);
+    s->space.avoid_until = lh_instant_add(m->now, pause);
 }
 
 void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s)
 {
-    s->room.missed_at = m->now;
+    s->space.missed_at = m->now;
     lh_m_reach_doubt(m, s);
 }
 
 bool lh_m_missed(const struct lh_m_server *s)
 {
-    return lh_instant_before(s->session.lessee.received_at, s->room.missed_at);
+    return lh_instant_before(s->session.client.received_at, s->space.missed_at);
 }
 
 bool lh_m_has_space(const struct lh_m_server *s, uint64_t bytes)
 {
-    return s->room.free_bytes >= s->room.placed_bytes &&
-           s->room.free_bytes - s->room.placed_bytes >= bytes;
+    return s->space.free_bytes >= s->space.placed_bytes &&
+           s->space.free_bytes - s->space.placed_bytes >= bytes;
 }
 
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
@@ -51,33 +51,33 @@ bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t 
         return false;
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
-    return lh_m_live(m, s) && s->session.announced && s->session.link != 0 && !s->room.failing &&
-           (lh_m_reachable(m, s) || !s->session.lessee.confirmed) &&
-           lh_instant_reached(m->now, s->room.avoid_until) && lh_m_has_space(s, bytes);
+    return lh_m_live(m, s) && s->session.announced && s->session.link != 0 && !s->space.failing &&
+           (lh_m_reachable(m, s) || !s->session.client.confirmed) &&
+           lh_instant_reached(m->now, s->space.avoid_until) && lh_m_has_space(s, bytes);
 }
 
 /* Free space in sixteenths of the capacity: small differences must not outweigh everything else. */
-static unsigned room(const struct lh_m_server *s)
+static unsigned space(const struct lh_m_server *s)
 {
-    uint64_t left = s->room.free_bytes - s->room.placed_bytes;
+    uint64_t left = s->space.free_bytes - s->space.placed_bytes;
 
-    return s->room.capacity_bytes == 0
+    return s->space.capacity_bytes == 0
                ? 0
-               : (unsigned)((unsigned __int128)left * 16 / s->room.capacity_bytes);
+               : (unsigned)((unsigned __int128)left * 16 / s->space.capacity_bytes);
 }
 
 /* Is `a` the better place? Strictly: ties go to the server that registered first. */
 static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
 {
-    if (room(a) != room(b))
-        return room(a) > room(b);
-    if (a->session.lessee.count != b->session.lessee.count)
-        return a->session.lessee.count < b->session.lessee.count;
-    if (a->room.placed_bytes != b->room.placed_bytes)
-        return a->room.placed_bytes < b->room.placed_bytes;
-    if (a->room.replicas != b->room.replicas)
-        return a->room.replicas < b->room.replicas;
-    return a->room.free_bytes > b->room.free_bytes;
+    if (space(a) != space(b))
+        return space(a) > space(b);
+    if (a->session.client.count != b->session.client.count)
+        return a->session.client.count < b->session.client.count;
+    if (a->space.placed_bytes != b->space.placed_bytes)
+        return a->space.placed_bytes < b->space.placed_bytes;
+    if (a->space.replicas != b->space.replicas)
+        return a->space.replicas < b->space.replicas;
+    return a->space.free_bytes > b->space.free_bytes;
 }
 
 bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b)
@@ -95,19 +95,19 @@ static bool occupies(const struct lh_master *m, const struct lh_m_member *member
 void lh_m_join_failed(struct lh_master *m, struct lh_m_server *s)
 {
     LH_MARK("join-rests");
-    s->room.joins_from = lh_instant_add(m->now,
-        lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, s->room.joins_failed++));
+    s->space.joins_from = lh_instant_add(m->now,
+        lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, s->space.joins_failed++));
 }
 
 void lh_m_join_done(struct lh_m_server *s)
 {
-    s->room.joins_failed = 0;
-    s->room.joins_from = (struct lh_instant){0};
+    s->space.joins_failed = 0;
+    s->space.joins_from = (struct lh_instant){0};
 }
 
 bool lh_m_may_join(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return lh_instant_reached(m->now, s->room.joins_from);
+    return lh_instant_reached(m->now, s->space.joins_from);
 }
 
 /* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. `waited`: somebody

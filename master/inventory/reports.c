@@ -14,7 +14,7 @@ static bool pending(const struct lh_m_server *s)
 
 bool lh_m_heard_out(const struct lh_m_server *s)
 {
-    return s->session.lessee.session != 0 && s->session.announced && !pending(s) && !s->report.more;
+    return s->session.client.session != 0 && s->session.announced && !pending(s) && !s->report.more;
 }
 
 void lh_m_reports_follow(struct lh_master *m, struct lh_m_server *s)
@@ -34,7 +34,7 @@ static void ask(struct lh_master *m, struct lh_m_server *s)
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__ShowReplicas show = LEASEHOLD__SHOW_REPLICAS__INIT;
 
-    show.session = lh_m_wire_session(m, s->session.lessee.session);
+    show.session = lh_m_wire_session(m, s->session.client.session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_SHOW_REPLICAS;
     reply.show_replicas = &show;
     (void)lh_m_send(m, s, &reply); /* a stream that broke is one that registers again */
@@ -93,7 +93,7 @@ static struct lh_m_server *next_to_show(const struct lh_master *m)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
         if (s->report.more && !s->report.turn && s->session.announced && s->session.link != 0 &&
-            s->session.lessee.session != 0 && !pending(s) &&
+            s->session.client.session != 0 && !pending(s) &&
             (next == NULL || lh_instant_before(s->report.turn_since, next->report.turn_since)))
             next = s;
     return next;
@@ -242,7 +242,7 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         lh_m_extra_note(m, c, s, r->version, r->sealed, r->copying);
         return;
     }
-    if (!lh_m_is_durable(m, c->motion->ticket))
+    if (!lh_m_is_durable(m, c->active->ticket))
         return;
     if (lh_m_member(c, s) == NULL) {
         /* Its creation came too late or failed half-way; it was never used. */

@@ -36,12 +36,12 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
         if (lh_m_drained(s) && c->file->replication > m->moving.wanted_so_far)
             m->moving.wanted_so_far = c->file->replication;
     }
-    TAILQ_FOREACH(e, &c->motion->extras, link)
+    TAILQ_FOREACH(e, &c->active->extras, link)
         e->server->census.needed_so_far += lh_m_extra_needed(m, e);
     if (good_ones < c->file->replication && c->created)
         m->moving.degraded_so_far++;
     if (!moving && good_ones == c->member_count && good_ones >= c->file->replication &&
-        c->created && (c->sealed || !c->intent_to_seal) && lh_m_is_durable(m, c->motion->ticket))
+        c->created && (c->sealed || !c->intent_to_seal) && lh_m_is_durable(m, c->active->ticket))
         lh_m_move_look(m, c);
 }
 
@@ -78,8 +78,8 @@ static bool all_reachable(const struct lh_master *m)
     const struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-        if ((s->census.members > 0 || s->session.lessee.session != 0) &&
-            (s->room.failing || !lh_m_reachable(m, s)))
+        if ((s->census.members > 0 || s->session.client.session != 0) &&
+            (s->space.failing || !lh_m_reachable(m, s)))
             return false;
     return true;
 }
@@ -99,7 +99,7 @@ static struct lh_m_server *fullest(const struct lh_master *m)
     if (!lh_m_may_balance(m))
         return NULL;
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
-        if (lh_m_drained(s) || !lh_m_reachable(m, s) || s->room.capacity_bytes == 0)
+        if (lh_m_drained(s) || !lh_m_reachable(m, s) || s->space.capacity_bytes == 0)
             continue;
         if (most == NULL || lh_m_used(s) > lh_m_used(most))
             most = s;
@@ -172,7 +172,7 @@ static void end_census(struct lh_master *m)
             s->census.first = v->begun + 1;
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
             lh_m_counted(m, s) && s->census.members == 0 && s->census.needed == 0 &&
-            s->session.lessee.count == 0)
+            s->session.client.count == 0)
             forget(m, s);
         note_obstacle(m, s);
     }

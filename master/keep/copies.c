@@ -151,7 +151,7 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_copy *copy;
 
-    while ((copy = TAILQ_FIRST(&c->motion->repair.copies)) != NULL)
+    while ((copy = TAILQ_FIRST(&c->active->repair.copies)) != NULL)
         lh_m_copy_end(m, copy);
 }
 
@@ -163,8 +163,8 @@ static bool better_source(
 
     if (a_lost != b_lost)
         return b_lost; /* it has what no other one has, at best */
-    if ((a == c->motion->seal->bad_source) != (b == c->motion->seal->bad_source))
-        return b == c->motion->seal->bad_source; /* a checksum does not say whose bytes are wrong */
+    if ((a == c->active->seal->bad_source) != (b == c->active->seal->bad_source))
+        return b == c->active->seal->bad_source; /* a checksum does not say whose bytes are wrong */
     if ((a == lh_m_holder(c)) != (b == lh_m_holder(c)))
         return b == lh_m_holder(c); /* the primary has enough to do */
     return a->copies_out < b->copies_out;
@@ -198,14 +198,14 @@ static void send_copy(struct lh_master *m, struct lh_m_copy *copy,
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
     const struct lh_m_chunk *c = copy->chunk;
 
-    LH_ASSERT(lh_m_is_durable(m, c->motion->ticket));
+    LH_ASSERT(lh_m_is_durable(m, c->active->ticket));
     for (uint32_t i = 0; i < source_count; i++) {
         leasehold__member__init(&members[i]);
         members[i].server_id = sources[i]->id;
         members[i].address = sources[i]->address;
         pointers[i] = &members[i];
     }
-    order.session = lh_m_wire_session(m, copy->target->session.lessee.session);
+    order.session = lh_m_wire_session(m, copy->target->session.client.session);
     order.chunk = c->id;
     order.version = copy->version = c->version;
     order.chunk_size = c->file->chunk_size;
@@ -266,7 +266,7 @@ void lh_m_copies_finish(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_server *sources[LH_REPLICATION_MAX];
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link) {
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link) {
         uint32_t count;
         if (copy->sealed || (count = choose_sources(m, c, copy->target, sources)) == 0)
             continue;

@@ -15,14 +15,14 @@ bool lh_m_counted(const struct lh_master *m, const struct lh_m_server *s)
 bool lh_m_safe_to_stop(const struct lh_master *m, const struct lh_m_server *s)
 {
     return lh_m_drained(s) && lh_m_counted(m, s) && s->census.needed == 0 &&
-           s->session.lessee.count == 0;
+           s->session.client.count == 0;
 }
 
 uint64_t lh_m_replicas_to_move(const struct lh_master *m, const struct lh_m_server *s)
 {
     if (!lh_m_drained(s))
         return 0;
-    return lh_m_counted(m, s) ? s->census.needed : s->room.replicas;
+    return lh_m_counted(m, s) ? s->census.needed : s->space.replicas;
 }
 
 bool lh_m_draining(const struct lh_master *m, const struct lh_m_server *s)
@@ -73,15 +73,15 @@ void lh_m_server_left(struct lh_master *m, struct lh_m_server *s, bool replaced)
 
 void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
 {
-    LH_ASSERT(s->session.lessee.count == 0);
+    LH_ASSERT(s->session.client.count == 0);
     lh_m_session_replace(m, &s->session, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
     lh_m_server_left(m, s, true);
     s->census.unseen = false; /* it has nothing any more */
     s->session.away_since = m->now;
     lh_m_server_changed(m, s);
-    s->incarnation = s->session.lessee.process = s->registration = 0;
+    s->incarnation = s->session.client.process = s->registration = 0;
     s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
-    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
-    s->room.failing = s->room.read_only = false;
+    s->space.capacity_bytes = s->space.free_bytes = s->space.replicas = s->space.placed_bytes = 0;
+    s->space.failing = s->space.read_only = false;
     lh_m_dirty_server(m, s);
 }

@@ -120,7 +120,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
     struct lh_m_kept *k;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
-        while (left > 0 && !s->room.failing && (k = TAILQ_FIRST(&s->kept)) != NULL) {
+        while (left > 0 && !s->space.failing && (k = TAILQ_FIRST(&s->kept)) != NULL) {
             const struct lh_m_tombstone *t = lh_m_tombstone_find(m, k->chunk);
             if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
                 lh_m_send_remove(m, s, k->chunk, t->version);

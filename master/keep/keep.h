@@ -48,7 +48,7 @@ void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info);
 void lh_m_on_recovered(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Recovered *report);
 /* The primary hears of members that became full, once that is durable. */
-void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_notify_full(struct lh_master *m, struct lh_m_chunk *c);
 
 /* ---- moving.c */
 

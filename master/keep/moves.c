@@ -60,8 +60,8 @@ static uint64_t bytes_of(const struct lh_m_chunk *c)
 
 unsigned lh_m_used(const struct lh_m_server *s)
 {
-    uint64_t most = s->room.capacity_bytes,
-             free_bytes = s->room.free_bytes < most ? s->room.free_bytes : most;
+    uint64_t most = s->space.capacity_bytes,
+             free_bytes = s->space.free_bytes < most ? s->space.free_bytes : most;
 
     return most == 0 ? 1000u : (unsigned)((unsigned __int128)(most - free_bytes) * 1000 / most);
 }

@@ -58,7 +58,7 @@ bool lh_m_extra_goes(const struct lh_master *m, const struct lh_m_extra *e)
     const struct lh_m_chunk *c = e->chunk;
     uint32_t count;
 
-    if (c->removed || !c->created || !lh_m_is_durable(m, c->motion->ticket) ||
+    if (c->removed || !c->created || !lh_m_is_durable(m, c->active->ticket) ||
         (c->intent_to_seal && !c->sealed) || lh_m_copy_at(m, c, e->server))
         return false;
     if (LH_PLANTED("garbage-ignores-health"))

@@ -19,8 +19,8 @@ void lh_m_on_recovered(
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant->lease.session != s->session.lessee.session || c->sealed ||
-        c->intent_to_seal || !c->motion->grant->lease.sent)
+        c->active->grant->lease.session != s->session.client.session || c->sealed ||
+        c->intent_to_seal || !c->active->grant->lease.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
     if (c->version != report->version) {
@@ -33,7 +33,7 @@ void lh_m_on_recovered(
         struct lh_m_server *its = lh_m_server_of(m, member);
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(its->session.registered_at, c->motion->grant->at))
+        if (lh_instant_before(its->session.registered_at, c->active->grant->at))
             lh_m_seen(m, c, its);
         if (!member->joining)
             continue;
@@ -54,10 +54,10 @@ void lh_m_on_recovered(
      * to one that started since, it may not have heard who is one by now. And members may know no
      * other reign's keys than this one's (ACC-9). */
     struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
-    bool again = repair->recovered_session != s->session.lessee.session &&
-                 (c->motion->grant->lease.waiting || repair->recovered_version == c->version);
+    bool again = repair->recovered_session != s->session.client.session &&
+                 (c->active->grant->lease.waiting || repair->recovered_version == c->version);
     if (joined || (again && !LH_PLANTED("lease-goes-on-as-granted")))
-        repair->tell_full = true;
+        repair->notify_full = true;
     lh_m_refusals_end(m, c);
     if (unproven && lh_m_has_primary(m, c)) {
         LH_MARK("joining-member-registered-since");
@@ -65,8 +65,8 @@ void lh_m_on_recovered(
         return;
     }
     repair->recovered_version = c->version;
-    repair->recovered_session = s->session.lessee.session;
-    lh_m_tell_full(m, c);
+    repair->recovered_session = s->session.client.session;
+    lh_m_notify_full(m, c);
     if (repair->granted) {
         repair->at = m->now; /* what it was granted for can begin */
         lh_m_repair_round(m);
@@ -74,11 +74,11 @@ void lh_m_on_recovered(
     lh_m_enqueue(m, c);
 }
 
-void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_notify_full(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->motion->repair.tell_full || !lh_m_is_durable(m, c->motion->ticket))
+    if (!c->active->repair.notify_full || !lh_m_is_durable(m, c->active->ticket))
         return;
-    lh_m_move(m, c)->repair.tell_full = false;
+    lh_m_move(m, c)->repair.notify_full = false;
     if (lh_m_holder(c) != NULL && lh_m_has_primary(m, c))
         lh_m_send_grant(m, c);
 }

@@ -13,7 +13,7 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_copies_free(m, c);
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
-    lh_m_motion_free(m, c);
+    lh_m_active_free(m, c);
     lh_m_pair_drop(m, lh_idmap_word(&m->chunks, c->id));
     lh_idmap_remove(&m->chunks, c);
     lh_m_members_set(c, NULL, 0);
@@ -25,7 +25,7 @@ static void leave(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
-    if (lh_timer_is_set(&c->motion->doubts->timer))
+    if (lh_timer_is_set(&c->active->doubts->timer))
         lh_timer_unset(&m->timers, &lh_m_doubts(m, c)->timer);
     if (!c->sealed)
         lh_idmap_remove(&m->open, c);

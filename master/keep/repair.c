@@ -79,23 +79,23 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
     struct lh_m_server *extra = lh_m_extra_fit(m, c);
 
     if (extra != NULL && has_room_for_copy(m, c, extra) && lh_m_member(c, extra) == NULL &&
-        !(avoid && extra == c->motion->repair.avoid))
+        !(avoid && extra == c->active->repair.avoid))
         return extra;
     for (uint32_t i = 0; i < c->member_count; i++)
         exclude[count++] = c->members[i];
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
         if (count < 2 * LH_REPLICATION_MAX)
             exclude[count++] = lh_m_member_at(copy->target);
     /* What one still says of a replica that it was told to remove would be taken for a word about
      * the copy (REC-4). */
-    TAILQ_FOREACH(e, &c->motion->extras, link)
+    TAILQ_FOREACH(e, &c->active->extras, link)
         if (e->going && count < 3 * LH_REPLICATION_MAX) {
             LH_MARK("copy-waits-for-a-removal");
             exclude[count] = lh_m_member_at(e->server);
             exclude[count++].lost = true;
         }
-    if (avoid && c->motion->repair.avoid != NULL) {
-        exclude[count] = lh_m_member_at(c->motion->repair.avoid);
+    if (avoid && c->active->repair.avoid != NULL) {
+        exclude[count] = lh_m_member_at(c->active->repair.avoid);
         exclude[count++].lost = true;
     }
     return lh_m_place_copy(m, copy_bytes(c), !c->sealed, exclude, count);
@@ -105,10 +105,10 @@ static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk 
 {
     struct lh_m_server *target = NULL;
 
-    for (int avoid = c->motion->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
+    for (int avoid = c->active->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
         for (uint32_t i = 0; c->sealed && i < c->member_count && target == NULL; i++)
             if (can_refresh(m, c, &c->members[i]) &&
-                !(avoid && lh_m_server_of(m, &c->members[i]) == c->motion->repair.avoid))
+                !(avoid && lh_m_server_of(m, &c->members[i]) == c->active->repair.avoid))
                 target = lh_m_server_of(m, &c->members[i]);
         if (target == NULL)
             target = choose_new(m, c, avoid);
@@ -147,7 +147,7 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
 
     if (t->good == 0 && needed > 1)
         return 1; /* what a damaged one has nobody can read while it is copied to (REC-9) */
-    if (!c->motion->seal->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
+    if (!c->active->seal->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;
     LH_MARK("lone-log-copied-at-once");
@@ -158,12 +158,12 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 {
     uint32_t needed = copies_needed(c, t);
 
-    while (c->motion->repair.copy_count > needed)
-        lh_m_copy_cancel(m, TAILQ_LAST(&c->motion->repair.copies, lh_m_copies));
+    while (c->active->repair.copy_count > needed)
+        lh_m_copy_cancel(m, TAILQ_LAST(&c->active->repair.copies, lh_m_copies));
     lh_m_copies_finish(m, c);
-    if (c->motion->repair.copy_count < needed && t->sources > 0)
-        lh_m_want(m, c, c->motion->seal->urgent ? 0 : t->good,
-            (needed - c->motion->repair.copy_count) * c->length);
+    if (c->active->repair.copy_count < needed && t->sources > 0)
+        lh_m_want(m, c, c->active->seal->urgent ? 0 : t->good,
+            (needed - c->active->repair.copy_count) * c->length);
     else
         lh_m_unwant(m, c);
     if (needed == 0 || LH_PLANTED("member-dropped-before-copy"))
@@ -211,7 +211,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
 static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     struct lh_m_member *worst = lh_m_most_useless(m, c);
-    bool recovered = c->motion->repair.recovered_version == c->version ||
+    bool recovered = c->active->repair.recovered_version == c->version ||
                      LH_PLANTED("member-dropped-in-recovery");
 
     if (!recovered || worst == NULL || t->joining > 0 || c->member_count <= c->file->replication ||
@@ -237,7 +237,7 @@ static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     bool needed = t->keep < c->file->replication;
-    struct lh_m_copy *copy = TAILQ_FIRST(&c->motion->repair.copies);
+    struct lh_m_copy *copy = TAILQ_FIRST(&c->active->repair.copies);
 
     if (needed && copy == NULL && t->joining == 0 && t->sources > 0)
         lh_m_want(m, c, t->good, 0);
@@ -302,9 +302,9 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
-    if (!c->motion->repair.granted ||
+    if (!c->active->repair.granted ||
         (lh_m_holder(c) != NULL && !c->sealed && needs_primary(m, c, t) &&
-            !lh_instant_reached(m->now, c->motion->repair.granted_until)))
+            !lh_instant_reached(m->now, c->active->repair.granted_until)))
         return;
     lh_m_move(m, c)->repair.granted = false;
     m->repair.grants--;
@@ -316,7 +316,7 @@ static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct
 /* Nothing is decided on what is not durable yet, nor on a chunk that rolls over. */
 static bool is_settled(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->created && lh_m_is_durable(m, c->motion->ticket) && !c->motion->dirty &&
+    return c->created && lh_m_is_durable(m, c->active->ticket) && !c->active->dirty &&
            (c->sealed || !c->intent_to_seal);
 }
 
@@ -329,12 +329,12 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
 {
     struct lh_m_tally t = lh_m_tally(m, c);
 
-    if (c->motion != &lh_m_idle)
+    if (c->active != &lh_m_idle)
         lh_m_move(m, c); /* a commit, or time alone, may have made it idle */
     if (swept && lh_m_seal_found(m, c))
         return; /* the end of its commit comes here again */
     set_condition(m, c, t.readable);
-    if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(m, c, &t)))
+    if (c->active->repair.grants > 0 && (c->sealed || !needs_primary(m, c, &t)))
         lh_m_move(m, c)->repair.grants = 0;
     settle_grant(m, c, &t);
     if (!is_settled(m, c)) {
@@ -345,7 +345,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
         lh_m_urgent_update(m, c);
         look_at_sealed(m, c, &t);
         lh_m_touch(m, c->file); /* somebody may wait to settle there */
-        if (swept && !c->motion->dirty)
+        if (swept && !c->active->dirty)
             tell_seal_again(m, c);
     } else if (is_free(c)) {
         look_at_free(m, c, &t);
@@ -389,7 +389,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
     uint32_t most = c->sealed ? copies_needed(c, &t) : 1;
-    while (c->motion->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
+    while (c->active->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;
     lh_m_repair_look(m, c, false);
@@ -438,8 +438,8 @@ void lh_m_repair_step(struct lh_master *m)
         tries = m->config.step_work;
     for (; tries > 0; tries--) {
         struct lh_m_chunk from = {.id = m->repair.round_chunk};
-        struct lh_m_motion key = {.chunk = &from, .repair.want_good = m->repair.round_good};
-        struct lh_m_motion *mo = RB_NFIND(lh_m_wanting, &m->wanting, &key);
+        struct lh_m_active key = {.chunk = &from, .repair.want_good = m->repair.round_good};
+        struct lh_m_active *mo = RB_NFIND(lh_m_wanting, &m->wanting, &key);
         if (mo == NULL || !any_stream_free(m)) {
             end_round(m);
             return;
@@ -460,10 +460,10 @@ void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_copy *copy;
 
     lh_m_unwant(m, c);
-    if (c->motion->repair.granted)
+    if (c->active->repair.granted)
         m->repair.grants--;
     lh_m_move(m, c)->repair.granted = false;
     /* They end when the removal is durable, and their servers hear of it. */
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
         lh_timer_unset(&m->timers, &copy->timer);
 }

@@ -11,9 +11,9 @@
 
 void lh_m_unwant(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->motion->repair.wanting)
+    if (!c->active->repair.wanting)
         return;
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_active *mo = lh_m_move(m, c);
     RB_REMOVE(lh_m_wanting, &m->wanting, mo);
     m->repair.waiting--;
     m->repair.want_bytes -= mo->repair.want_bytes;
@@ -22,10 +22,10 @@ void lh_m_unwant(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_want(struct lh_master *m, struct lh_m_chunk *c, uint32_t good, uint64_t bytes)
 {
-    bool sooner = !c->motion->repair.wanting || good < c->motion->repair.want_good;
+    bool sooner = !c->active->repair.wanting || good < c->active->repair.want_good;
 
     lh_m_unwant(m, c);
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_active *mo = lh_m_move(m, c);
     mo->repair.wanting = true;
     mo->repair.want_good = good;
     mo->repair.want_bytes = bytes;
@@ -51,7 +51,7 @@ void lh_m_repair_round(struct lh_master *m)
 /* Has somebody copied it, and only lacks a primary to join? */
 static bool is_awaited(const struct lh_m_chunk *c)
 {
-    const struct lh_m_copy *copy = TAILQ_FIRST(&c->motion->repair.copies);
+    const struct lh_m_copy *copy = TAILQ_FIRST(&c->active->repair.copies);
 
     return copy != NULL && copy->caught_up;
 }

@@ -10,19 +10,19 @@ void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
     bool (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
     void *arg)
 {
-    struct lh_m_claim *c, *next;
+    struct lh_m_lock_request *c, *next;
     struct lh_lease_info info;
 
-    if (!lh_light_held(&m->leases, lh_m_lock_key(n), &info))
+    if (!lh_untracked_held(&m->leases, lh_m_lock_key(n), &info))
         return;
     if (info.mode == LH_LEASE_EXCLUSIVE) {
-        function(m, n, lh_m_lessee_program(info.context), arg);
+        function(m, n, lh_m_client_program(info.context), arg);
         return;
     }
-    for (c = RB_MIN(lh_m_claims_here, &n->more->locking->claims); c != NULL; c = next) {
-        next = RB_NEXT(lh_m_claims_here, &n->more->locking->claims, c);
+    for (c = RB_MIN(lh_m_lock_requests_here, &n->more->lock_state->claims); c != NULL; c = next) {
+        next = RB_NEXT(lh_m_lock_requests_here, &n->more->lock_state->claims, c);
         if (c->state == LH_M_CLAIM_HELD &&
-            lh_light_find(&m->leases, &c->program->session.lessee, lh_m_lock_key(n), &info) &&
+            lh_untracked_find(&m->leases, &c->program->session.client, lh_m_lock_key(n), &info) &&
             !function(m, n, c->program, arg))
             return;
     }
@@ -30,7 +30,7 @@ void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
 
 uint64_t lh_m_lock_left_ms(const struct lh_master *m, const struct lh_m_name *n)
 {
-    const struct lh_m_locking *g = n->more->locking;
+    const struct lh_m_lock_state *g = n->more->lock_state;
 
     /* Not each of very many is looked at: no session runs for longer. */
     if (g != NULL && g->sharers > m->config.names_shown)
@@ -53,10 +53,10 @@ static void answer(
 
 static void forget(struct lh_master *m, struct lh_m_cancel *cancel)
 {
-    struct lh_m_name *n = cancel->locking->name;
+    struct lh_m_name *n = cancel->lock_state->name;
 
     lh_timer_unset(&m->timers, &cancel->timer);
-    TAILQ_REMOVE(&cancel->locking->cancels, cancel, place);
+    TAILQ_REMOVE(&cancel->lock_state->cancels, cancel, place);
     HASH_DELETE(hh, m->locks.cancels, cancel);
     free(cancel->why);
     free(cancel);
@@ -68,24 +68,24 @@ void lh_m_lock_cut(
 {
     struct lh_lease_info info;
 
-    if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
+    if (!lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &info))
         return;
     lh_m_note_lock(
         m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CANCELLED, info.version, "by an operator");
     if (LH_PLANTED("cancel-frees-at-once")) {
-        int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
+        int freed = lh_untracked_release(&m->leases, &p->session.client, info.key, info.version);
         LH_ASSERT(freed == LH_OK);
-        lh_m_say_demand(m, p, n, info.version, true, 0, why);
+        lh_m_notify_demand(m, p, n, info.version, true, 0, why);
         lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
         return;
     }
     if (!LH_PLANTED("cut-lease-renewed")) {
-        int error = lh_light_cut(&m->leases, &p->session.lessee, info.key, LH_INSTANT_NEVER);
+        int error = lh_untracked_cut(&m->leases, &p->session.client, info.key, LH_INSTANT_NEVER);
         LH_ASSERT(error == LH_OK);
     }
     lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
-    lh_m_say_demand(
-        m, p, n, info.version, true, n->more->locking == NULL ? 0 : n->more->locking->waiting, why);
+    lh_m_notify_demand(m, p, n, info.version, true,
+        n->more->lock_state == NULL ? 0 : n->more->lock_state->waiting, why);
 }
 
 /* Cuts what is held with that token (0: any), if many share it a part; the steps that follow do the
@@ -94,20 +94,20 @@ static uint64_t cut_all(struct lh_master *m, struct lh_m_name *n, uint64_t token
 {
     struct lh_lease_info info;
 
-    if (!lh_light_held(&m->leases, lh_m_lock_key(n), &info) ||
+    if (!lh_untracked_held(&m->leases, lh_m_lock_key(n), &info) ||
         (token != 0 && info.version != token))
         return 0;
     LH_MARK("lock-cancelled");
     m->counts.locks_cancelled++;
     if (info.mode == LH_LEASE_EXCLUSIVE) {
-        lh_m_lock_cut(m, n, lh_m_lessee_program(info.context), why);
+        lh_m_lock_cut(m, n, lh_m_client_program(info.context), why);
         return info.version;
     }
-    n->more->locking->closed = info.version;
-    lh_m_ask_all(n->more->locking, why);
+    n->more->lock_state->closed = info.version;
+    lh_m_ask_all(n->more->lock_state, why);
     /* No such step follows while sessions are awaited. */
     size_t work = lh_m_programs_awaited(m) ? SIZE_MAX : m->config.step_work;
-    lh_m_ask_some(m, n->more->locking, &work);
+    lh_m_ask_some(m, n->more->lock_state, &work);
     return info.version;
 }
 
@@ -115,12 +115,12 @@ static bool is_over(struct lh_master *m, struct lh_m_name *n, uint64_t token)
 {
     struct lh_lease_info info;
 
-    return !lh_light_held(&m->leases, lh_m_lock_key(n), &info) || info.version != token;
+    return !lh_untracked_held(&m->leases, lh_m_lock_key(n), &info) || info.version != token;
 }
 
 #define NOBODY "nobody holds the lock, or not with that token"
 
-void lh_m_cancels_look(struct lh_master *m, struct lh_m_locking *g)
+void lh_m_cancels_look(struct lh_master *m, struct lh_m_lock_state *g)
 {
     struct lh_m_cancel *cancel, *next;
 
@@ -142,7 +142,7 @@ static void waited(void *core, struct lh_timer *timer)
     struct lh_master *m = core;
     struct lh_m_cancel *cancel = LH_OWNER(timer, struct lh_m_cancel, timer);
 
-    answer(m, cancel->link, cancel->locking->name, LH_ERR_LEASE_HELD,
+    answer(m, cancel->link, cancel->lock_state->name, LH_ERR_LEASE_HELD,
         cancel->token != 0 ? "the lock is cancelled, and not over yet"
                            : "sessions of before this master's start are awaited");
     forget(m, cancel);
@@ -156,12 +156,12 @@ static void wait(struct lh_master *m, uint64_t link, struct lh_m_name *n,
         lh_duration_min(lh_milliseconds(request->wait_ms), m->config.cancel_wait_max);
 
     cancel->link = link;
-    cancel->locking = lh_m_locking_get(m, n);
+    cancel->lock_state = lh_m_lock_state_get(m, n);
     cancel->token = token;
     cancel->asked = request->token;
     cancel->why = lh_strdup(why);
     cancel->timer.fire = waited;
-    TAILQ_INSERT_TAIL(&cancel->locking->cancels, cancel, place);
+    TAILQ_INSERT_TAIL(&cancel->lock_state->cancels, cancel, place);
     HASH_ADD(hh, m->locks.cancels, link, sizeof cancel->link, cancel);
     lh_timer_set(&m->timers, &cancel->timer, lh_instant_add(m->now, longest));
 }

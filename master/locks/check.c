@@ -1,12 +1,13 @@
 /* What must hold of locks between any two steps. */
 #include "master/locks/internal.h"
 
-static void check_claim(const struct lh_master *m, struct lh_m_locking *g, struct lh_m_claim *c)
+static void check_lock_request(
+    const struct lh_master *m, struct lh_m_lock_state *g, struct lh_m_lock_request *c)
 {
-    LH_ASSERT(c->locking == g && !c->kept);
+    LH_ASSERT(c->lock_state == g && !c->kept);
     LH_ASSERT(c->queued == (RB_FIND(lh_m_queue, &g->queue, c) == c));
     if (c->state == LH_M_CLAIM_WAITS) {
-        LH_ASSERT(RB_FIND(lh_m_claims, &c->program->requests, c) == c);
+        LH_ASSERT(RB_FIND(lh_m_lock_requests, &c->program->requests, c) == c);
         LH_ASSERT(c->queued == !c->program->parked && !c->program->over);
         return;
     }
@@ -14,15 +15,15 @@ static void check_claim(const struct lh_master *m, struct lh_m_locking *g, struc
     LH_ASSERT(m->locks.held > 0);
 }
 
-static void check_locking(const struct lh_master *m, struct lh_m_locking *g)
+static void check_lock_state(const struct lh_master *m, struct lh_m_lock_state *g)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
     const struct lh_m_cancel *cancel;
     size_t waiting = 0, sharers = 0, recallable = 0, holders = 0, held = 0;
 
-    RB_FOREACH(c, lh_m_claims_here, &g->claims) {
+    RB_FOREACH(c, lh_m_lock_requests_here, &g->claims) {
         bool shares = c->state == LH_M_CLAIM_HELD && c->shared;
-        check_claim(m, g, c);
+        check_lock_request(m, g, c);
         waiting += c->state == LH_M_CLAIM_WAITS;
         sharers += shares;
         recallable += c->state == LH_M_CLAIM_HELD && c->recallable;
@@ -34,7 +35,7 @@ static void check_locking(const struct lh_master *m, struct lh_m_locking *g)
         holders++;
     }
     TAILQ_FOREACH(cancel, &g->cancels, place)
-        LH_ASSERT(cancel->locking == g && lh_timer_is_set(&cancel->timer));
+        LH_ASSERT(cancel->lock_state == g && lh_timer_is_set(&cancel->timer));
     LH_ASSERT(waiting == g->waiting && sharers == g->sharers && held == holders);
     LH_ASSERT(recallable == g->recallable && (!g->asking || g->works));
     LH_ASSERT(!RB_EMPTY(&g->claims) || !TAILQ_EMPTY(&g->cancels));
@@ -56,13 +57,13 @@ void lh_m_locks_check(const struct lh_master *m)
         LH_ASSERT(n->leases > 0 || n->more != &lh_m_name_nothing);
         leases += n->leases;
         names++;
-        if (n->more->locking != NULL)
-            check_locking(m, n->more->locking);
+        if (n->more->lock_state != NULL)
+            check_lock_state(m, n->more->lock_state);
     }
     RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree) {
-        struct lh_m_claim *c;
+        struct lh_m_lock_request *c;
         size_t requests = 0;
-        RB_FOREACH(c, lh_m_claims, &p->requests) {
+        RB_FOREACH(c, lh_m_lock_requests, &p->requests) {
             requests++;
         }
         LH_ASSERT(requests == p->request_count);

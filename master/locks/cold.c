@@ -14,7 +14,7 @@ static bool servers_show_it(const struct lh_master *m, bool *any)
         if (s->incarnation == 0)
             continue; /* forgotten, or not registered yet */
         known++;
-        here += s->session.lessee.session != 0 && s->session.lessee.confirmed;
+        here += s->session.client.session != 0 && s->session.client.confirmed;
     }
     *any = known > 0;
     return here * 2 > known;

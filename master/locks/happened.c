@@ -22,7 +22,7 @@ static char *put(char *to, const char **field, const char *text)
 static struct lh_m_lock_event *event_of(struct lh_master *m, const struct lh_m_name *n,
     const struct lh_m_program *p, Leasehold__LockEventKind kind, uint64_t token)
 {
-    const struct lh_m_claim *c = lh_m_claim_of(n, p);
+    const struct lh_m_lock_request *c = lh_m_lock_request_of(n, p);
     struct lh_lease_info lease;
     size_t size = strlen(n->text) + strlen(p->label) + strlen(p->host) + strlen(p->process) + 4;
 
@@ -34,7 +34,7 @@ static struct lh_m_lock_event *event_of(struct lh_master *m, const struct lh_m_n
     e->shared = c != NULL && c->shared;
     e->token = token;
     if (kind == LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT &&
-        lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &lease))
+        lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &lease))
         e->end = lease.end;
     memcpy(e->session, p->id, sizeof e->session);
     e->size = LH_M_LOCK_EVENT_OVERHEAD + size + info_size;

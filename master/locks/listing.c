@@ -97,8 +97,8 @@ static void say_lock(const struct lh_master *m, struct view *v)
 static uint64_t holder_left_ms(
     const struct lh_master *m, const struct lh_m_program *p, struct lh_instant end)
 {
-    struct lh_instant own = lh_instant_add(p->session.lessee.received_at,
-        lh_term_for_holder(p->session.lessee.term, m->config.drift_ppm));
+    struct lh_instant own = lh_instant_add(p->session.client.received_at,
+        lh_term_for_holder(p->session.client.term, m->config.drift_ppm));
 
     return lh_duration_ms(lh_instant_until(m->now, lh_instant_before(own, end) ? own : end));
 }
@@ -106,11 +106,11 @@ static uint64_t holder_left_ms(
 static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
 {
     struct view *v = arg;
-    const struct lh_m_claim *c = lh_m_claim_of(n, p);
+    const struct lh_m_lock_request *c = lh_m_lock_request_of(n, p);
     struct lh_lease_info info;
 
     if (v->info.n_holders >= v->most ||
-        !lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
+        !lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &info))
         return false;
     LH_GROW(v->holders, v->holder_capacity, v->info.n_holders + 1);
     Leasehold__LockHolder *h = &v->holders[v->info.n_holders++];
@@ -139,12 +139,12 @@ static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_pro
 
 static void add_waiters(const struct lh_master *m, const struct lh_m_name *n, struct view *v)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
-    if (n->more->locking == NULL)
+    if (n->more->lock_state == NULL)
         return;
-    v->info.waiting = n->more->locking->waiting;
-    RB_FOREACH(c, lh_m_queue, &n->more->locking->queue) {
+    v->info.waiting = n->more->lock_state->waiting;
+    RB_FOREACH(c, lh_m_queue, &n->more->lock_state->queue) {
         if (v->info.n_waiters >= v->most)
             return;
         LH_GROW(v->waiters, v->waiter_capacity, v->info.n_waiters + 1);

@@ -33,9 +33,9 @@ struct lh_instant lh_m_programs_back_by(const struct lh_master *m)
     struct lh_instant end = m->now;
 
     RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree) {
-        if (p->session.lessee.former != 0 && p->session.lessee.promised != 0)
+        if (p->session.client.former != 0 && p->session.client.promised != 0)
             end = lh_instant_max(
-                end, lh_grantor_session_end_of(m->leases.engine, p->session.lessee.promised));
+                end, lh_grantor_session_end_of(m->leases.engine, p->session.client.promised));
     }
     return end;
 }
@@ -54,7 +54,7 @@ void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct
         .kind = kind,
         .version = token,
         .left_ms = lh_m_event_left(
-            m, lh_term_grantor_end(p->session.lessee.received_at, p->session.lessee.term)),
+            m, lh_term_grantor_end(p->session.client.received_at, p->session.client.term)),
         .why = why,
         .of_session = true,
     };
@@ -68,7 +68,7 @@ void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct
 void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
     Leasehold__LockEventKind how, uint64_t token)
 {
-    struct lh_m_claim *c = lh_m_claim_of(n, p);
+    struct lh_m_lock_request *c = lh_m_lock_request_of(n, p);
 
     LH_ASSERT(n->leases > 0 && p->locks > 0);
     lh_m_lock_happened(m, n, p, how, token);
@@ -76,13 +76,13 @@ void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_progra
     p->locks--;
     m->locks.held--;
     if (c != NULL && c->state == LH_M_CLAIM_HELD)
-        lh_m_claim_free(m, c);
+        lh_m_lock_request_free(m, c);
     lh_m_program_settle(m, p);
     if (!LH_PLANTED("waiter-lost-on-release"))
         lh_m_lock_touch(m, n);
 }
 
-static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
+static void expired(void *core, uint64_t id, struct lh_lease_client *client)
 {
     struct lh_master *m = core;
     struct lh_m_name *n = lh_m_name_by_number(m, id);
@@ -90,23 +90,23 @@ static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
     LH_ASSERT(n != NULL);
     LH_MARK("lock-ran-out");
     m->counts.locks_expired++;
-    lh_m_note_lock(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED, 0,
-        lh_m_lessee_program(lessee)->closed ? "its session was closed" : NULL);
-    lh_m_lock_gone(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, 0);
+    lh_m_note_lock(m, n, lh_m_client_program(client), LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED, 0,
+        lh_m_client_program(client)->closed ? "its session was closed" : NULL);
+    lh_m_lock_gone(m, n, lh_m_client_program(client), LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, 0);
 }
 
-const struct lh_light_owner lh_m_lock_leases = {.ended = expired};
+const struct lh_untracked_owner lh_m_lock_leases = {.ended = expired};
 
 void lh_m_lock_release(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__ReleaseLock *release)
 {
     struct lh_m_name *n = lh_m_name_find(m, release->name);
     int error = n == NULL ? LH_ERR_NOT_LEASED
-                          : lh_light_release(
-                                &m->leases, &p->session.lessee, lh_m_lock_key(n), release->token);
+                          : lh_untracked_release(
+                                &m->leases, &p->session.client, lh_m_lock_key(n), release->token);
 
     if (error != LH_OK) {
-        lh_m_say_refused(m, p, 0, release->name,
+        lh_m_reply_refused(m, p, 0, release->name,
             error == LH_ERR_STALE_VERSION ? LH_ERR_STALE_TOKEN : LH_ERR_NOT_LEASED,
             error == LH_ERR_STALE_VERSION ? "this session's lock on the name has another token"
                                           : "this session has no lock on the name");
@@ -120,28 +120,28 @@ void lh_m_lock_release(
 
 void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id)
 {
-    struct lh_m_claim *c = lh_m_claim_by_id(p, id);
+    struct lh_m_lock_request *c = lh_m_lock_request_by_id(p, id);
 
     if (c == NULL)
         return; /* it was granted, and that is on its way: the program gives it back then */
-    struct lh_m_name *n = c->locking->name;
+    struct lh_m_name *n = c->lock_state->name;
     if (c->noted)
         lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, NULL);
-    lh_m_claim_free(m, c);
+    lh_m_lock_request_free(m, c);
     lh_m_lock_touch(m, n);
 }
 
 void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
     while ((c = RB_ROOT(&p->requests)) != NULL) {
-        struct lh_m_name *n = c->locking->name;
+        struct lh_m_name *n = c->lock_state->name;
         LH_MARK("waiting-session-over");
         if (c->noted)
             lh_m_note_lock(
                 m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, "its session is over");
-        lh_m_claim_free(m, c);
+        lh_m_lock_request_free(m, c);
         lh_m_lock_touch(m, n);
     }
 }
@@ -153,7 +153,7 @@ void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
 static bool is_free_for(
     struct lh_master *m, struct lh_m_name *n, bool shared, uint32_t slots, uint64_t *token)
 {
-    const struct lh_m_locking *g;
+    const struct lh_m_lock_state *g;
     struct lh_lease_info info;
 
     *token = 0;
@@ -161,42 +161,43 @@ static bool is_free_for(
         return false; /* PS-3 */
     if (m->locks.cold)
         return false; /* NL-2a */
-    if (!lh_light_held(&m->leases, lh_m_lock_key(n), &info))
+    if (!lh_untracked_held(&m->leases, lh_m_lock_key(n), &info))
         return true;
-    g = n->more->locking;
+    g = n->more->lock_state;
     if (!shared || info.mode != LH_LEASE_SHARED || g == NULL || g->closed == info.version)
         return false;
     *token = info.version;
-    const struct lh_m_claim *least = RB_MIN(lh_m_slotted, (struct lh_m_slotted *)&g->slotted);
+    const struct lh_m_lock_request *least =
+        RB_MIN(lh_m_slotted, (struct lh_m_slotted *)&g->slotted);
     return g->sharers < m->config.sharers_max && (slots == 0 || g->sharers < slots) &&
            (least == NULL || g->sharers < least->slots);
 }
 
 void lh_m_lock_taken(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
-    struct lh_m_claim *c, uint64_t token)
+    struct lh_m_lock_request *c, uint64_t token)
 {
     n->leases++;
     p->locks++;
     m->locks.held++;
     n->held_since = (uint32_t)(m->now.ns / 1000000000u);
     if (c != NULL)
-        lh_m_claim_holds(m, c);
+        lh_m_lock_request_holds(m, c);
     lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED, token);
     if (c == NULL)
         return;
-    c->locking->recalled_for = 0;
+    c->lock_state->recalled_for = 0;
     if (!c->shared && !c->recallable && c->info_size == 0)
-        lh_m_claim_free(m, c); /* the engine knows all of it */
+        lh_m_lock_request_free(m, c); /* the engine knows all of it */
 }
 
 /* Gives it. False: the session is over, or no token is left. */
 static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, bool shared,
-    uint64_t tenure, uint64_t id, struct lh_m_claim *c)
+    uint64_t tenure, uint64_t id, struct lh_m_lock_request *c)
 {
     uint64_t token = tenure != 0 ? tenure : lh_m_token(m);
 
     if (token == 0 ||
-        lh_light_grant(&m->leases, &p->session.lessee, lh_m_lock_key(n), token,
+        lh_untracked_grant(&m->leases, &p->session.client, lh_m_lock_key(n), token,
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
     /* What was noted of a request that waited goes on; who shares a lock does not hide another. */
@@ -208,7 +209,7 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
     if (noted)
         lh_m_note_lock(
             m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
-    lh_m_say_granted(m, p, id, token);
+    lh_m_reply_granted(m, p, id, token);
     return true;
 }
 
@@ -239,7 +240,7 @@ static int check(struct lh_master *m, const struct lh_m_program *p, const Leaseh
     if (error != LH_OK)
         return error;
     error = LH_ERR_INVALID_ARGUMENT;
-    if (a->id == 0 || lh_m_claim_by_id(p, a->id) != NULL)
+    if (a->id == 0 || lh_m_lock_request_by_id(p, a->id) != NULL)
         snprintf(text, text_size, "a request needs a number of its own in its session");
     else if (a->mode != LEASEHOLD__LOCK_MODE__EXCLUSIVE && a->mode != LEASEHOLD__LOCK_MODE__SHARED)
         snprintf(text, text_size, "a lock is exclusive or shared");
@@ -273,7 +274,7 @@ static void refuse_held(struct lh_master *m, struct lh_m_program *p, const Lease
     refused.left_ms = lh_m_lock_left_ms(m, n);
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED;
     answer.refused = &refused;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
 static bool remembered(const Leasehold__Acquire *a)
@@ -286,8 +287,8 @@ static bool take_at_once(
     struct lh_master *m, struct lh_m_program *p, struct lh_m_name *n, const Leasehold__Acquire *a)
 {
     bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
-    const struct lh_m_locking *g = n->more->locking;
-    struct lh_m_claim *c = NULL;
+    const struct lh_m_lock_state *g = n->more->lock_state;
+    struct lh_m_lock_request *c = NULL;
     uint64_t tenure;
 
     if (g != NULL && !RB_EMPTY(&g->queue) && !(shared && LH_PLANTED("shared-starves-exclusive")))
@@ -295,27 +296,27 @@ static bool take_at_once(
     if (!lh_m_program_reachable(m, p) || !is_free_for(m, n, shared, a->slots, &tenure))
         return false;
     if (remembered(a))
-        c = lh_m_claim_new(m, n, p, shared, a->slots, a->recallable, &a->info);
+        c = lh_m_lock_request_new(m, n, p, shared, a->slots, a->recallable, &a->info);
     if (give(m, n, p, shared, tenure, a->id, c))
         return true;
     if (c != NULL)
-        lh_m_claim_free(m, c);
+        lh_m_lock_request_free(m, c);
     return false;
 }
 
 static void wait_for(
     struct lh_master *m, struct lh_m_program *p, struct lh_m_name *n, const Leasehold__Acquire *a)
 {
-    struct lh_m_claim *c = lh_m_claim_new(
+    struct lh_m_lock_request *c = lh_m_lock_request_new(
         m, n, p, a->mode == LEASEHOLD__LOCK_MODE__SHARED, a->slots, a->recallable, &a->info);
 
-    lh_m_claim_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
+    lh_m_lock_request_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
     m->counts.locks_queued++;
     c->noted = lh_m_note_due(m, p);
     if (c->noted)
         lh_m_note_lock(
             m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0, c->shared ? "shared" : NULL);
-    lh_m_say_queued(m, p, a->id, c->number, c->locking->waiting - 1);
+    lh_m_reply_queued(m, p, a->id, c->number, c->lock_state->waiting - 1);
 }
 
 void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leasehold__Acquire *a)
@@ -325,17 +326,18 @@ void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leaseh
     int error = check(m, p, a, text, sizeof text);
 
     if (error != LH_OK) {
-        lh_m_say_refused(m, p, a->id, a->name, error, text);
+        lh_m_reply_refused(m, p, a->id, a->name, error, text);
         return;
     }
     struct lh_m_name *n = lh_m_name_get(m, a->name);
     m->locks.in_hand = n;
-    lh_light_collect(&m->leases, &p->session.lessee, lh_m_lock_key(n));
-    if (lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &own))
-        lh_m_say_refused(m, p, a->id, a->name, LH_ERR_ALREADY_EXISTS,
+    lh_untracked_collect(&m->leases, &p->session.client, lh_m_lock_key(n));
+    if (lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &own))
+        lh_m_reply_refused(m, p, a->id, a->name, LH_ERR_ALREADY_EXISTS,
             "this session has the lock already: release it first, to change its mode, too");
-    else if (lh_m_claim_of(n, p) != NULL && lh_m_claim_of(n, p)->state == LH_M_CLAIM_WAITS)
-        lh_m_say_refused(
+    else if (lh_m_lock_request_of(n, p) != NULL &&
+             lh_m_lock_request_of(n, p)->state == LH_M_CLAIM_WAITS)
+        lh_m_reply_refused(
             m, p, a->id, a->name, LH_ERR_ALREADY_EXISTS, "this session waits for the lock already");
     else if (take_at_once(m, p, n, a))
         ;
@@ -349,9 +351,9 @@ void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leaseh
 
 /* Whoever can be granted is, in order; for the first one that cannot the holders are asked. False:
  * there is more to do. */
-static bool advance(struct lh_master *m, struct lh_m_locking *g, size_t *work)
+static bool advance(struct lh_master *m, struct lh_m_lock_state *g, size_t *work)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
     uint64_t tenure;
 
     while ((c = RB_MIN(lh_m_queue, &g->queue)) != NULL) {
@@ -384,7 +386,7 @@ static void go_on(void *core, struct lh_timer *timer)
 
 void lh_m_locks_step(struct lh_master *m)
 {
-    struct lh_m_locking *g;
+    struct lh_m_lock_state *g;
     size_t work = (size_t)m->config.step_work + 1; /* of the first name one request at least */
 
     if (m->stopping || lh_m_programs_awaited(m) || m->locks.cold)
@@ -416,27 +418,27 @@ void lh_m_locks_all_back(struct lh_master *m)
 
 void lh_m_locks_park(struct lh_master *m, struct lh_m_program *p)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
     if (p->parked)
         return;
     p->parked = true;
-    RB_FOREACH(c, lh_m_claims, &p->requests) {
-        lh_m_claim_queue(c, false);
-        lh_m_lock_touch(m, c->locking->name); /* another one may be first now */
+    RB_FOREACH(c, lh_m_lock_requests, &p->requests) {
+        lh_m_lock_request_queue(c, false);
+        lh_m_lock_touch(m, c->lock_state->name); /* another one may be first now */
     }
 }
 
 void lh_m_locks_unpark(struct lh_master *m, struct lh_m_program *p)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
     if (!p->parked)
         return;
     p->parked = false;
-    RB_FOREACH(c, lh_m_claims, &p->requests) {
-        lh_m_claim_queue(c, true);
-        lh_m_lock_touch(m, c->locking->name);
+    RB_FOREACH(c, lh_m_lock_requests, &p->requests) {
+        lh_m_lock_request_queue(c, true);
+        lh_m_lock_touch(m, c->lock_state->name);
     }
 }
 
@@ -468,7 +470,7 @@ void lh_m_locks_deinit(struct lh_master *m)
 {
     struct lh_m_cancel *cancel, *next;
     struct lh_m_program *p;
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
     struct lh_m_name *n;
 
     HASH_ITER(hh, m->locks.cancels, cancel, next) {
@@ -480,9 +482,9 @@ void lh_m_locks_deinit(struct lh_master *m)
         RB_INIT(&p->requests);
     }
     RB_FOREACH(n, lh_m_name_tree, &m->names.tree) {
-        struct lh_m_locking *g = n->more->locking;
+        struct lh_m_lock_state *g = n->more->lock_state;
         while (g != NULL && (c = RB_ROOT(&g->claims)) != NULL) {
-            RB_REMOVE(lh_m_claims_here, &g->claims, c);
+            RB_REMOVE(lh_m_lock_requests_here, &g->claims, c);
             free(c);
         }
         free(g == NULL ? NULL : g->why);

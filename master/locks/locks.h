@@ -48,7 +48,7 @@ struct lh_instant lh_m_programs_back_by(const struct lh_master *m);
 /* ---- The master's step. */
 
 /* Leases of the kind LH_M_LEASE_LOCK. */
-extern const struct lh_light_owner lh_m_lock_leases;
+extern const struct lh_untracked_owner lh_m_lock_leases;
 void lh_m_locks_init(struct lh_master *m);
 void lh_m_locks_deinit(struct lh_master *m);
 /* The store has a history, and this master has seen nothing of it (NL-2a). */

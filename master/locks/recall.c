@@ -4,7 +4,7 @@
 #include "master/locks/internal.h"
 #include "master/tables/answers.h"
 
-void lh_m_say_demand(struct lh_master *m, struct lh_m_program *p, const struct lh_m_name *n,
+void lh_m_notify_demand(struct lh_master *m, struct lh_m_program *p, const struct lh_m_name *n,
     uint64_t token, bool cancel, uint64_t waiting, const char *why)
 {
     Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
@@ -17,24 +17,25 @@ void lh_m_say_demand(struct lh_master *m, struct lh_m_program *p, const struct l
     demand.why = (char *)(uintptr_t)why;
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_DEMAND;
     answer.demand = &demand;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
 /* Is the lock one that nobody has asked back yet, or whose end nobody has named? */
-static bool is_to_be_asked(const struct lh_master *m, const struct lh_m_claim *c, uint64_t *token)
+static bool is_to_be_asked(
+    const struct lh_master *m, const struct lh_m_lock_request *c, uint64_t *token)
 {
     struct lh_lease_info info;
 
     if (!c->recallable || c->program->out.held ||
-        !lh_light_find(
-            &m->leases, &c->program->session.lessee, lh_m_lock_key(c->locking->name), &info) ||
+        !lh_untracked_find(
+            &m->leases, &c->program->session.client, lh_m_lock_key(c->lock_state->name), &info) ||
         info.own_end.ns != UINT64_MAX)
         return false;
     *token = info.version;
     return true;
 }
 
-static void ask(struct lh_master *m, struct lh_m_locking *g, struct lh_m_claim *c)
+static void ask(struct lh_master *m, struct lh_m_lock_state *g, struct lh_m_lock_request *c)
 {
     uint64_t token;
 
@@ -47,10 +48,10 @@ static void ask(struct lh_master *m, struct lh_m_locking *g, struct lh_m_claim *
     m->counts.locks_recalled++;
     lh_m_note_lock(
         m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token, NULL);
-    lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
+    lh_m_notify_demand(m, c->program, g->name, token, false, g->waiting, "");
 }
 
-void lh_m_ask_all(struct lh_m_locking *g, const char *why)
+void lh_m_ask_all(struct lh_m_lock_state *g, const char *why)
 {
     g->round++;
     g->asking = true;
@@ -61,9 +62,9 @@ void lh_m_ask_all(struct lh_m_locking *g, const char *why)
     g->why = lh_strdup(why);
 }
 
-bool lh_m_ask_some(struct lh_master *m, struct lh_m_locking *g, size_t *work)
+bool lh_m_ask_some(struct lh_master *m, struct lh_m_lock_state *g, size_t *work)
 {
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
     while (g->asking) {
         c = TAILQ_FIRST(&g->holders);
@@ -87,9 +88,9 @@ bool lh_m_ask_some(struct lh_master *m, struct lh_m_locking *g, size_t *work)
 
 /* On the first conflict, and again when another request is the first that waits: not more often
  * than `recall_pause`, since a holder may have reason to keep its lock. */
-void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
+void lh_m_recall_for(struct lh_master *m, struct lh_m_lock_state *g)
 {
-    const struct lh_m_claim *head = RB_MIN(lh_m_queue, &g->queue);
+    const struct lh_m_lock_request *head = RB_MIN(lh_m_queue, &g->queue);
 
     /* Thousands may wait: who holds is not looked for in vain at each release. */
     if (g->recallable == 0 || g->asking || head->number == g->recalled_for ||
@@ -108,18 +109,18 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
 {
     struct lh_m_name *n = lh_m_name_find(m, yield->name);
     struct lh_lease_info info;
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
-    if (n == NULL || !lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info) ||
+    if (n == NULL || !lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &info) ||
         info.version != yield->token) {
-        lh_m_say_refused(m, p, 0, yield->name, LH_ERR_NOT_LEASED,
+        lh_m_reply_refused(m, p, 0, yield->name, LH_ERR_NOT_LEASED,
             "this session has no lock on the name with that token");
         return;
     }
     /* A program can say either as often as it likes; among the events are a recall's first refusal
      * and a lock's first yield. */
     if (yield->refuse) {
-        c = lh_m_claim_of(n, p);
+        c = lh_m_lock_request_of(n, p);
         if (c == NULL)
             return;
         if (c->recalled && !c->refused)
@@ -134,7 +135,7 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
         return;
     struct lh_duration wait =
         lh_term_for_grantor(lh_milliseconds(yield->in_ms), m->config.drift_ppm);
-    int error = lh_light_cut(&m->leases, &p->session.lessee, lh_m_lock_key(n),
+    int error = lh_untracked_cut(&m->leases, &p->session.client, lh_m_lock_key(n),
         lh_term_grantor_end(m->now, wait)); /* TIME-4 */
     LH_ASSERT(error == LH_OK);
     lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);

@@ -71,7 +71,7 @@ static void send(struct lh_master *m, struct lh_m_lock_watcher *w, struct reply 
     r->message.more = w->pages;
     m->counts.watch_events += r->message.n_locks;
     w->in_flight = true;
-    lh_fx_send_told(m->fx, w->link, &r->message.base, NULL);
+    lh_fx_send_notified(m->fx, w->link, &r->message.base, NULL);
     free(pointers);
 }
 
@@ -109,11 +109,11 @@ struct page {
 static bool add_holder(
     struct lh_master *m, const struct lh_m_name *n, struct lh_m_program *p, struct page *page)
 {
-    const struct lh_m_claim *c = lh_m_claim_of(n, p);
+    const struct lh_m_lock_request *c = lh_m_lock_request_of(n, p);
     struct lh_lease_info info;
 
     if (is_passed(&page->w->at, n->text, p->id) ||
-        !lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
+        !lh_untracked_find(&m->leases, &p->session.client, lh_m_lock_key(n), &info))
         return true;
     page->full = is_full(m, page->r);
     if (page->full)
@@ -139,15 +139,15 @@ static bool add_holder(
 static void add_holders(struct lh_master *m, const struct lh_m_name *n, struct page *page)
 {
     struct lh_lease_info info;
-    struct lh_m_claim *c;
+    struct lh_m_lock_request *c;
 
     if (!lh_grantor_find(m->leases.engine, lh_m_lock_key(n), m->now, &info))
         return;
     if (info.mode == LH_LEASE_EXCLUSIVE) {
-        (void)add_holder(m, n, lh_m_lessee_program(info.context), page);
+        (void)add_holder(m, n, lh_m_client_program(info.context), page);
         return;
     }
-    RB_FOREACH(c, lh_m_claims_here, &n->more->locking->claims) {
+    RB_FOREACH(c, lh_m_lock_requests_here, &n->more->lock_state->claims) {
         if (c->state == LH_M_CLAIM_HELD && !add_holder(m, n, c->program, page))
             return;
     }

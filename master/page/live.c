@@ -281,7 +281,7 @@ static void *teller_main(void *arg)
     return NULL;
 }
 
-int lh_page_teller_start(struct lh_page *page)
+int lh_page_notifier_start(struct lh_page *page)
 {
     pthread_condattr_t monotonic;
 
@@ -293,7 +293,7 @@ int lh_page_teller_start(struct lh_page *page)
     return page->teller_runs ? LH_OK : LH_ERR_SYSTEM;
 }
 
-void lh_page_teller_stop(struct lh_page *page)
+void lh_page_notifier_stop(struct lh_page *page)
 {
     pthread_mutex_lock(&page->lock);
     resume_viewers(page); /* `stopping`: their streams end */

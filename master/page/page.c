@@ -122,7 +122,7 @@ static bool serve(void *arg, void *visit, int *result)
         *result = lh_page_view(v);
     else if (!lh_page_is_call(v->uri.path))
         return false;
-    else if (v->state == LH_VISIT_NEW && !v->page->config.goes_on(v->page->config.arg))
+    else if (v->state == LH_VISIT_NEW && !v->page->config.is_responsive(v->page->config.arg))
         *result = lh_page_refuse(v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_UNAVAILABLE,
             "the core is busy with one step, or hangs in it");
     else
@@ -162,7 +162,7 @@ int lh_page_start(
     const struct lh_observe_config observe = {
         .listen = config->listen,
         .live = config->live,
-        .goes_on = config->goes_on,
+        .is_responsive = config->is_responsive,
         .metrics = config->metrics,
         .ready = config->ready,
         .tls = config->tls,
@@ -180,7 +180,7 @@ int lh_page_start(
     LIST_INIT(&page->asks);
     TAILQ_INIT(&page->viewers);
     pthread_mutex_init(&page->lock, NULL);
-    int error = lh_page_teller_start(page);
+    int error = lh_page_notifier_start(page);
     if (error != LH_OK)
         (void)snprintf(why, why_size, "cannot start a thread for the page");
     else
@@ -217,7 +217,7 @@ void lh_page_stop(struct lh_page *page)
         MHD_resume_connection(v->connection);
     }
     pthread_mutex_unlock(&page->lock);
-    lh_page_teller_stop(page);
+    lh_page_notifier_stop(page);
     lh_observe_stop(page->observe);
     page->observe = NULL;
 }

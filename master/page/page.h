@@ -36,7 +36,7 @@ struct lh_page_config {
                              lh_page_completed() */
     /* As those of struct lh_observe_config. */
     bool (*live)(void *arg, char *why, size_t why_size);
-    bool (*goes_on)(void *arg);
+    bool (*is_responsive)(void *arg);
     void (*metrics)(void *arg, struct lh_metrics *out);
     bool (*ready)(void *arg, char *why, size_t why_size);
     void *arg;

@@ -17,7 +17,7 @@ void lh_m_end_stream(struct lh_master *m, struct lh_m_link *l, int error, const 
     lh_m_stream_forget(m, l);
     if (!current)
         return;
-    lh_m_say_nothing(m, lh_m_session_program(session));
+    lh_m_reply_nothing(m, lh_m_session_program(session));
     lh_m_locks_park(m, lh_m_session_program(session));
     lh_m_program_settle(m, lh_m_session_program(session));
 }
@@ -94,7 +94,7 @@ static struct lh_m_program *begin(
     if (l->identity != NULL)
         p->identity = lh_strdup(l->identity);
     lh_m_dirty_program(m, p);
-    lh_lessee_open(&m->leases, &p->session.lessee, term);
+    lh_lease_client_open(&m->leases, &p->session.client, term);
     p->session.number++;
     p->parked = true;
     m->counts.programs_opened++;
@@ -127,7 +127,7 @@ static void greet(struct lh_master *m, struct lh_m_program *p)
 static bool goes_on(const struct lh_master *m, const struct lh_m_program *p)
 {
     return !p->over && !p->closed &&
-           (p->session.lessee.former != 0 || lh_lessee_live(&m->leases, &p->session.lessee));
+           (p->session.client.former != 0 || lh_lease_client_live(&m->leases, &p->session.client));
 }
 
 void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__Attach *a)
@@ -184,7 +184,7 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
     if (p->session.link != 0 && !LH_PLANTED("old-showing-believed"))
         lh_fx_close(m->fx, p->session.link, LH_ERR_STALE_REGISTRATION,
             "a later stream of this session has attached");
-    lh_m_say_nothing(m, p);
+    lh_m_reply_nothing(m, p);
     p->back = false;
     lh_m_locks_park(m, p);
     lh_m_session_bind(m, &p->session, l);

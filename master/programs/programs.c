@@ -25,24 +25,24 @@ static void answer_beat(struct lh_master *m, struct lh_m_program *p, uint64_t st
         beat.n_broadcasts = m->values_owner->broadcasts(m, p, &beat.broadcasts);
     reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT;
     reply.beat = &beat;
-    lh_m_say_reply(m, p, &reply);
+    lh_m_reply_message(m, p, &reply);
     lh_m_session_answered(m, &p->session, stamp);
 }
 
 /* PS-2a: it shows what it has to this master, which has granted nothing yet. */
 static void on_beat_before_shown(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
 {
-    struct lh_lessee *lessee = &p->session.lessee;
+    struct lh_lease_client *client = &p->session.client;
     struct lh_instant until = lh_instant_add(m->started_at, m->config.showing_max);
-    bool awaited = lessee->former != 0 && lh_instant_before(m->now, until);
+    bool awaited = client->former != 0 && lh_instant_before(m->now, until);
 
     LH_MARK("beat-before-shown");
     if (!p->session.announced)
         return;
-    if (LH_PLANTED("renewed-while-it-shows") && lessee->former == 0)
-        awaited = lh_lessee_renew(&m->leases, lessee, m->now) == LH_OK;
+    if (LH_PLANTED("renewed-while-it-shows") && client->former == 0)
+        awaited = lh_lease_client_renew(&m->leases, client, m->now) == LH_OK;
     else
-        awaited = awaited && lh_lessee_await(&m->leases, lessee, p->term) == LH_OK;
+        awaited = awaited && lh_lease_client_await(&m->leases, client, p->term) == LH_OK;
     if (!awaited)
         return;
     LH_MARK("session-awaited-while-it-shows");
@@ -59,7 +59,7 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
         return;
     }
     if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {
-        if (p->session.lessee.former == 0)
+        if (p->session.client.former == 0)
             lh_m_refuse_unknown(m, l);
         return;
     }
@@ -76,7 +76,7 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
 static void refuse_values(
     struct lh_master *m, struct lh_m_program *p, uint64_t id, const char *name)
 {
-    lh_m_say_refused(m, p, id, name, LH_ERR_UNIMPLEMENTED, "this master has no values");
+    lh_m_reply_refused(m, p, id, name, LH_ERR_UNIMPLEMENTED, "this master has no values");
 }
 
 /* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
@@ -90,7 +90,7 @@ static bool may(struct lh_master *m, struct lh_m_program *p, const Leasehold__Le
     if (p->identity != NULL && op->op_case == LEASEHOLD__LEASE_OP__OP_BROADCAST &&
         !op->broadcast->end &&
         lh_m_access_prefix(m, p->identity, op->broadcast->prefix, text) != LH_OK) {
-        lh_m_say_refused(m, p, op->broadcast->id, op->broadcast->prefix, LH_ERR_PERMISSION, text);
+        lh_m_reply_refused(m, p, op->broadcast->id, op->broadcast->prefix, LH_ERR_PERMISSION, text);
         return false;
     }
     if (p->identity == NULL || !(acquires || reads))
@@ -100,7 +100,7 @@ static bool may(struct lh_master *m, struct lh_m_program *p, const Leasehold__Le
     if (lh_m_access_name(
             m, p->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, false, text) == LH_OK)
         return true;
-    lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
+    lh_m_reply_refused(m, p, id, name, LH_ERR_PERMISSION, text);
     return false;
 }
 
@@ -123,7 +123,7 @@ static void operate(struct lh_master *m, struct lh_m_program *p, const Leasehold
         break;
     case LEASEHOLD__LEASE_OP__OP_READ:
         if (p->out.in_flight > 2 * m->config.program_sends)
-            lh_m_say_refused(m, p, op->read->id, op->read->name, LH_ERR_WOULD_BLOCK,
+            lh_m_reply_refused(m, p, op->read->id, op->read->name, LH_ERR_WOULD_BLOCK,
                 "too many values are on their way to this program: read fewer at a time");
         else if (values != NULL)
             values->read(m, p, op->read);
@@ -155,7 +155,7 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
             m, l, LH_ERR_MALFORMED, "an operation before all was shown that the session has");
         return;
     }
-    if (!lh_lessee_live(&m->leases, &p->session.lessee)) {
+    if (!lh_lease_client_live(&m->leases, &p->session.client)) {
         lh_m_refuse_unknown(m, l);
         return;
     }
@@ -178,8 +178,8 @@ static void on_close(struct lh_master *m, struct lh_m_link *l)
 
     LH_MARK("program-closed");
     p->closed = true;
-    lh_lessee_stop(&m->leases, &p->session.lessee);
-    lh_m_say_nothing(m, p);
+    lh_lease_client_stop(&m->leases, &p->session.client);
+    lh_m_reply_nothing(m, p);
     lh_m_locks_park(m, p);
     if (LH_PLANTED("close-answered-early"))
         lh_m_end_stream(m, l, LH_OK, NULL);
@@ -235,7 +235,7 @@ static void stream_ended(struct lh_master *m, struct lh_m_session *session)
 {
     if (session == NULL)
         return;
-    lh_m_say_nothing(m, lh_m_session_program(session));
+    lh_m_reply_nothing(m, lh_m_session_program(session));
     lh_m_locks_park(m, lh_m_session_program(session));
     lh_m_program_settle(m, lh_m_session_program(session));
 }
@@ -260,10 +260,10 @@ static void end_stream_of(struct lh_master *m, struct lh_m_program *p, int error
 }
 
 /* It has run out, or was closed; its leases follow. */
-static void run_out(void *core, struct lh_lessee *lessee)
+static void run_out(void *core, struct lh_lease_client *client)
 {
     struct lh_master *m = core;
-    struct lh_m_program *p = lh_m_lessee_program(lessee);
+    struct lh_m_program *p = lh_m_client_program(client);
 
     LH_MARK("program-session-over");
     m->counts.programs_ended++;
@@ -279,21 +279,21 @@ static void run_out(void *core, struct lh_lessee *lessee)
     lh_m_programs_look(m);
 }
 
-static void promised(void *core, struct lh_lessee *lessee)
+static void promised(void *core, struct lh_lease_client *client)
 {
-    lh_m_promise_to_program(core, lh_m_lessee_program(lessee));
+    lh_m_promise_to_program(core, lh_m_client_program(client));
 }
 
 /* LEASE-9: it holds nothing any more. Its session goes on if it comes back within its term. */
-static void settled(void *core, struct lh_lessee *lessee)
+static void settled(void *core, struct lh_lease_client *client)
 {
     struct lh_master *m = core;
 
-    lh_m_program_heard(m, lh_m_lessee_program(lessee));
+    lh_m_program_heard(m, lh_m_client_program(client));
     lh_m_programs_look(m);
 }
 
-const struct lh_lessee_owner lh_m_program_sessions = {
+const struct lh_lease_client_owner lh_m_program_sessions = {
     .ended = run_out, .promised = promised, .settled = settled};
 
 const struct lh_m_session_kind lh_m_programs = {
@@ -340,7 +340,8 @@ void lh_m_programs_start(struct lh_master *m)
         p->ticket = m->commit.next_ticket; /* of this reign */
         p->awaited_for_lookups = p->lookups;
         m->programs.lookups_away += p->lookups;
-        lh_lessee_restore(&m->leases, &p->session.lessee, lh_m_promised_to_program(m, p), p->term);
+        lh_lease_client_restore(
+            &m->leases, &p->session.client, lh_m_promised_to_program(m, p), p->term);
     }
     if (m->values_owner != NULL)
         m->values_owner->start(m);
@@ -357,7 +358,7 @@ void lh_m_program_sent(struct lh_master *m, uint64_t link)
 
     HASH_FIND(hh, m->links, &link, sizeof link, l);
     if (l != NULL && l->session != NULL && l->session->link == link)
-        lh_m_say_left(m, lh_m_session_program(l->session));
+        lh_m_reply_left(m, lh_m_session_program(l->session));
 }
 
 static void durable(struct lh_master *m, struct lh_m_program *p)
@@ -388,8 +389,8 @@ void lh_m_programs_durable(struct lh_master *m, const struct lh_m_commit *commit
 
 static void view(const struct lh_master *m, struct lh_m_program *p, Leasehold__ProgramInfo *info)
 {
-    const struct lh_lessee *lessee = &p->session.lessee;
-    lh_session_id s = lessee->session != 0 ? lessee->session : lessee->former;
+    const struct lh_lease_client *client = &p->session.client;
+    lh_session_id s = client->session != 0 ? client->session : client->former;
 
     leasehold__program_info__init(info);
     info->session = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};

@@ -6,7 +6,7 @@
 #include "master/tables/tables.h"
 
 extern const struct lh_m_session_kind lh_m_programs;
-extern const struct lh_lessee_owner lh_m_program_sessions;
+extern const struct lh_lease_client_owner lh_m_program_sessions;
 
 /* The master starts: every session on record may hold anything (PS-3). */
 void lh_m_programs_start(struct lh_master *m);

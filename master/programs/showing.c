@@ -56,11 +56,11 @@ static bool keep(struct lh_master *m, struct lh_m_link *l, const Leasehold__Show
 /* TIME-4: the session's term counts from the last piece. False: it is over. */
 static bool renew(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
 {
-    struct lh_lessee *lessee = &p->session.lessee;
+    struct lh_lease_client *client = &p->session.client;
 
-    if (lessee->former != 0)
-        lh_lessee_open(&m->leases, lessee, p->term);
-    else if (lh_lessee_renew(&m->leases, lessee, m->now) != LH_OK)
+    if (client->former != 0)
+        lh_lease_client_open(&m->leases, client, p->term);
+    else if (lh_lease_client_renew(&m->leases, client, m->now) != LH_OK)
         return false;
     p->session.stamp = stamp;
     /* It has received the greeting. */
@@ -109,12 +109,12 @@ static void whole(
     lh_m_locks_shown(m, p, pieces, count, &shown);
     if (m->values_owner != NULL)
         m->values_owner->shown(m, p, pieces, count, &shown);
-    lh_lessee_registered(&m->leases, &p->session.lessee, (struct lh_lease_process){0});
+    lh_lease_client_registered(&m->leases, &p->session.client, (struct lh_lease_process){0});
     p->back = true;
     lh_m_program_heard(m, p);
     reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN;
     reply.shown = &shown;
-    lh_m_say_reply(m, p, &reply);
+    lh_m_reply_message(m, p, &reply);
     lh_m_session_answered(m, &p->session, shown.stamp);
     free(shown.lost);
     free(shown.cut);

@@ -183,8 +183,7 @@ struct lh_r_bytes lh_r_record_key(const struct lh_reigns *r, const char *id);
 
 /* ---- forget.c */
 
-void lh_r_forget(
-    struct lh_reigns *r, uint64_t link, const Leasehold__ForgetMasterRequest *request);
+void lh_r_forget(struct lh_reigns *r, uint64_t link, const Leasehold__ForgetMasterRequest *request);
 void lh_r_forget_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *m);
 
 /* ---- reigns.c */
@@ -205,7 +204,7 @@ struct lh_reigns {
     int stop_error;             /* with which it stops once it has resigned */
     struct lh_instant retry_at; /* LEARNING: not before this */
     struct lh_instant stop_by;
-    uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */
+    uint64_t transfer;    /* RESIGNING: the link of who asked for it; 0: nobody did */
     uint64_t forget_link; /* of who has a record deleted; 0: nobody, or he has gone */
     char *successor;
     struct lh_instant watch_at;       /* STANDBY: the next watch begins then */
@@ -269,7 +268,7 @@ static inline bool lh_r_is_confirmed(const struct lh_reigns *r)
 void lh_r_bytes_clear(struct lh_r_bytes *b);
 void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase);
 void lh_r_new_copy(struct lh_reigns *r);
-/* What the head is, is asked once more after `wait`, and nothing of before is kept. */
+/* What the head is, is asked again after `wait`, and nothing of before is kept. */
 void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait);
 /* The copy is whole. */
 void lh_r_follows(struct lh_reigns *r);

@@ -112,13 +112,13 @@ static void rest_joins(struct lh_master *m, struct lh_m_chunk *c, char *const *i
 static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_touch(m, c->file);
-    if (!c->motion->grant->lease.recalling && lh_m_is_durable(m, c->motion->ticket))
+    if (!c->active->grant->lease.recalling && lh_m_is_durable(m, c->active->ticket))
         lh_m_send_grant(m, c);
 }
 
 static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
 {
-    if (c->motion->seal->unsure_version == c->version)
+    if (c->active->seal->unsure_version == c->version)
         return;
     lh_m_seal(m, c)->unsure_version = c->version;
     for (size_t i = 0; i < count; i++)
@@ -132,7 +132,7 @@ static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *i
 static void say_short(struct lh_master *m, struct lh_m_chunk *c,
     const Leasehold__MemberFailed *report, size_t count, uint32_t full)
 {
-    if (c->motion->seal->short_version == c->version)
+    if (c->active->seal->short_version == c->version)
         return;
     lh_m_seal(m, c)->short_version = c->version;
     lh_fx_log(m->fx, LH_WARN,
@@ -151,7 +151,7 @@ void lh_m_on_member_failed(
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant->lease.session != s->session.lessee.session ||
+        c->active->grant->lease.session != s->session.client.session ||
         c->version != report->version || c->sealed || c->intent_to_seal || !lh_m_held(m, c) ||
         is_named(s, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-ignored");
@@ -162,7 +162,7 @@ void lh_m_on_member_failed(
         if (is_named(lh_m_server_of(m, member), report->server_ids, report->n_server_ids)) {
             lh_m_note_missed(m, lh_m_server_of(m, member));
             if (member->joining)
-                lh_m_seal(m, c)->bad_source = c->motion->repair.joined_from;
+                lh_m_seal(m, c)->bad_source = c->active->repair.joined_from;
         }
     }
     size_t count = dispensable(m, c, report, ids);
@@ -189,8 +189,8 @@ void lh_m_on_member_failed(
     /* Joining ones stand in if that lasts, and no other primary helps: nothing is ordered before
      * they are full, and the primary has what they lack. */
     bool stand_in = too_few && report->appends_wait && !lh_m_consent_primary(m, c, ids, count) &&
-                    c->motion->doubts->short_by_primary.believed &&
-                    c->motion->doubts->short_by_primary.version == c->version && !report->unsure &&
+                    c->active->doubts->short_by_primary.believed &&
+                    c->active->doubts->short_by_primary.version == c->version && !report->unsure &&
                     left_count >= c->file->min_replicas;
     if (stand_in)
         LH_MARK("member-failed-joining-stand-in");

@@ -19,7 +19,7 @@ static bool shows_it(const struct lh_master *m, const struct lh_m_member *member
 {
     const struct lh_m_server *s = lh_m_server_of(m, member);
 
-    return member->sealed && !member->lost && s->session.lessee.session != 0 &&
+    return member->sealed && !member->lost && s->session.client.session != 0 &&
            member->seen == lh_m_session_of(s);
 }
 
@@ -52,11 +52,11 @@ static uint32_t shown_by(const struct lh_master *m, const struct lh_m_chunk *c)
 
 bool lh_m_seal_found(struct lh_master *m, struct lh_m_chunk *c)
 {
-    const struct lh_m_shown_seal seal = c->motion->shown_seal;
+    const struct lh_m_shown_seal seal = c->active->shown_seal;
     uint32_t shown;
 
-    if (c->sealed || seal.version == 0 || !c->created || c->motion->dirty ||
-        !lh_m_is_durable(m, c->motion->ticket) || (lh_m_held(m, c) && !c->intent_to_seal))
+    if (c->sealed || seal.version == 0 || !c->created || c->active->dirty ||
+        !lh_m_is_durable(m, c->active->ticket) || (lh_m_held(m, c) && !c->intent_to_seal))
         return false;
     if (seal.length > c->file->chunk_size || lh_m_next_version(c) <= seal.version)
         return false; /* makes no sense, or no number is left above it */

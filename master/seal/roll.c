@@ -36,7 +36,7 @@ static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_se
 
     if (!lh_m_live(m, s))
         return;
-    fence.session = lh_m_wire_session(m, s->session.lessee.session);
+    fence.session = lh_m_wire_session(m, s->session.client.session);
     fence.chunk = c->id;
     fence.version = c->version;
     fence.master_term = m->term;
@@ -86,7 +86,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
     lh_m_set_sealed(m, c);
     lh_m_seal(m, c)->urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
-    if (f->motion->prealloc == NULL)
+    if (f->active->prealloc == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
     lh_m_prealloc_take(m, f);
     lh_m_touch(m, f);
@@ -98,7 +98,7 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
     struct lh_m_file *f = roll->chunk->file;
     struct lh_duration patience = m->config.roll_patience;
 
-    if (f->motion->prealloc == NULL || lh_m_prealloc_ready(m, f))
+    if (f->active->prealloc == NULL || lh_m_prealloc_ready(m, f))
         return true;
     LH_MARK("roll-waits-for-next-chunk");
     if (lh_instant_reached(m->now, lh_instant_add(roll->decided_at, patience)) &&
@@ -158,14 +158,14 @@ static void fence_above(
     roll->answer_count = 0;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     lh_m_dirty_chunk(m, c);
-    roll->ticket = c->motion->ticket;
+    roll->ticket = c->active->ticket;
 }
 
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-    struct lh_m_roll *roll = c == NULL ? NULL : c->motion->seal->roll;
+    struct lh_m_roll *roll = c == NULL ? NULL : c->active->seal->roll;
 
     if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
@@ -205,7 +205,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_roll *roll = c->motion->seal->roll;
+    struct lh_m_roll *roll = c->active->seal->roll;
 
     if (roll == NULL || !lh_m_is_durable(m, roll->ticket))
         return;
@@ -236,8 +236,8 @@ void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && tail->motion->seal->roll != NULL && tail->motion->seal->roll->decided)
-        advance(m, tail->motion->seal->roll);
+    if (tail != NULL && tail->active->seal->roll != NULL && tail->active->seal->roll->decided)
+        advance(m, tail->active->seal->roll);
 }
 
 /* ---- (a) The beginning. */
@@ -246,7 +246,7 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_roll *roll = lh_alloc(sizeof *roll);
 
-    LH_ASSERT(c->motion->seal->roll == NULL && c->intent_to_seal && !c->sealed);
+    LH_ASSERT(c->active->seal->roll == NULL && c->intent_to_seal && !c->sealed);
     roll->chunk = c;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     roll->timer.fire = roll_timer;
@@ -257,11 +257,11 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->seal->roll == NULL)
+    if (c->active->seal->roll == NULL)
         return;
-    lh_timer_unset(&m->timers, &c->motion->seal->roll->timer);
-    TAILQ_REMOVE(&m->rolls, c->motion->seal->roll, link);
-    free(c->motion->seal->roll);
+    lh_timer_unset(&m->timers, &c->active->seal->roll->timer);
+    TAILQ_REMOVE(&m->rolls, c->active->seal->roll, link);
+    free(c->active->seal->roll);
     lh_m_seal(m, c)->roll = NULL;
 }
 
@@ -293,7 +293,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
         c->id, c->file->path, lh_m_holder(c)->id, why, lh_m_next_version(c),
-        c->motion->grant->lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
+        c->active->grant->lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
         lh_m_note_missed(m, lh_m_server_of(m, &excluded[i]));
@@ -303,7 +303,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
-    roll->ticket = c->motion->ticket;
+    roll->ticket = c->active->ticket;
     lh_m_prealloc_for_roll(m, c->file, excluded, excluded_count);
     arm(m, roll);
     if (LH_PLANTED("roll-fence-before-durable"))
@@ -345,9 +345,9 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
         full += !c->members[i].joining;
     if (full < c->file->min_replicas)
         return true;
-    return c->motion->seal->short_version == c->version &&
+    return c->active->seal->short_version == c->version &&
            lh_instant_before(
-               m->now, lh_instant_add(c->motion->seal->short_at, m->config.short_for));
+               m->now, lh_instant_add(c->active->seal->short_at, m->config.short_for));
 }
 
 static enum trouble trouble(
@@ -355,11 +355,11 @@ static enum trouble trouble(
 {
     const struct lh_m_server *s = lh_m_holder(c);
 
-    if (s->session.link == 0 || c->motion->grant->lease.session != s->session.lessee.session)
+    if (s->session.link == 0 || c->active->grant->lease.session != s->session.client.session)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
-    if (!lh_instant_before(s->session.lessee.received_at, w->arrived_at))
+    if (!lh_instant_before(s->session.client.received_at, w->arrived_at))
         return NO_TROUBLE;
     return lh_m_chunk_is_lost_to(c, w) || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
@@ -378,7 +378,7 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (failed)
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
-        if (c->motion->grant->lease.waiting && c->motion->grant->lease.session == 0)
+        if (c->active->grant->lease.waiting && c->active->grant->lease.session == 0)
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:
@@ -410,7 +410,7 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
     Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
     LH_MARK("inquiry-sent");
     m->counts.inquiries++;
-    inquiry.session = lh_m_wire_session(m, s->session.lessee.session);
+    inquiry.session = lh_m_wire_session(m, s->session.client.session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
     reply.inquiry = &inquiry;
     if (lh_m_send(m, s, &reply)) /* else its registration, when it is answered, shows life */
@@ -439,7 +439,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
 
     if (c == NULL || c->sealed || c->intent_to_seal || !lh_m_rolls(m, f) || !lh_m_held(m, c))
         return;
-    TAILQ_FOREACH(w, &f->motion->waiters, file_link) {
+    TAILQ_FOREACH(w, &f->active->waiters, file_link) {
         enum trouble what = trouble(m, c, w);
         struct lh_instant at = lost_at(m, c, w, what);
         if (w->kind != LH_WAIT_TAIL || at.ns == LH_INSTANT_NEVER.ns)

@@ -52,7 +52,7 @@ void lh_m_set_urgent(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_urgent_update(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->seal->urgent && lh_m_backed(m, c))
+    if (c->active->seal->urgent && lh_m_backed(m, c))
         lh_m_seal(m, c)->urgent = false;
 }
 
@@ -69,7 +69,7 @@ uint32_t lh_m_recorded(const struct lh_m_chunk *c)
  * for members that are away (KEEP-1). */
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_instant since = lh_instant_max(c->motion->seal->rolled_at, m->started_at);
+    struct lh_instant since = lh_instant_max(c->active->seal->rolled_at, m->started_at);
 
     return !c->sealed || !c->intent_to_seal || c->seal_backed ||
            lh_m_recorded(c) >= c->file->min_replicas ||

@@ -30,8 +30,8 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
     if (c != NULL && c->intent_to_seal && lh_m_holder(c) == s &&
-        c->motion->grant->lease.process == s->incarnation &&
-        report->version == c->motion->grant->lease.version) {
+        c->active->grant->lease.process == s->incarnation &&
+        report->version == c->active->grant->lease.version) {
         LH_MARK(
             "seal-report-after-intent"); /* what is sealed is decided by fences; but it stopped */
         lh_m_lease_over(m, c, "was given up with a seal that came too late");
@@ -42,7 +42,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
         LH_MARK("seal-report-again");
-        if (c->seal_reported && lh_m_is_durable(m, c->motion->ticket))
+        if (c->seal_reported && lh_m_is_durable(m, c->active->ticket))
             lh_m_record_seal(m, c, NULL);
         return;
     }

@@ -79,8 +79,8 @@ static void push_all(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_lease *lease;
 
-    TAILQ_FOREACH(lease, &s->session.lessee.todo, todo_link)
-        lh_m_push(m, lh_m_leased_motion(lease)->chunk);
+    TAILQ_FOREACH(lease, &s->session.client.todo, todo_link)
+        lh_m_push(m, lh_m_leased_active(lease)->chunk);
 }
 
 static void on_heartbeat(
@@ -91,9 +91,9 @@ static void on_heartbeat(
         return;
     }
     m->counts.heartbeats++;
-    s->room.free_bytes = heartbeat->free_bytes;
-    s->room.replicas = heartbeat->replicas;
-    s->room.placed_bytes = 0;
+    s->space.free_bytes = heartbeat->free_bytes;
+    s->space.replicas = heartbeat->replicas;
+    s->space.placed_bytes = 0;
     s->ordered.batches = heartbeat->batches_ordered;
     s->ordered.bytes = heartbeat->bytes_ordered;
     s->ordered.at = m->now;
@@ -203,8 +203,8 @@ static void stream_ended(struct lh_master *m, struct lh_m_session *session)
 
     lh_m_unsettled(m);
     while (LH_PLANTED("regrant-when-session-breaks") && session != NULL &&
-           (lease = TAILQ_FIRST(&session->lessee.held)) != NULL)
-        lh_m_lease_over(m, lh_m_leased_motion(lease)->chunk, "went with its session");
+           (lease = TAILQ_FIRST(&session->client.held)) != NULL)
+        lh_m_lease_over(m, lh_m_leased_active(lease)->chunk, "went with its session");
     lh_m_rolls_advance(m);
     lh_m_touch_waited(m);
 }

@@ -81,7 +81,7 @@ static void go_on(struct lh_master *m, struct lh_m_link *l, struct lh_m_registra
 {
     struct lh_m_session *session = l->session;
 
-    if (r->counts && session->link == l->id && l->registered == session->lessee.session) {
+    if (r->counts && session->link == l->id && l->registered == session->client.session) {
         LH_MARK("replicas-follow-in-session");
         lh_m_reports_add(m, lh_m_session_server(session), r->replicas, r->replica_count, r->more);
     }

@@ -183,7 +183,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
         items[i].term_ns = m->holder_chunk_term.ns;
         pointers[i] = &items[i];
     }
-    registered.session = lh_m_wire_session(m, s->session.lessee.session);
+    registered.session = lh_m_wire_session(m, s->session.client.session);
     registered.master_term = m->term;
     registered.stamp = request->stamp;
     registered.term_ns = m->holder_session_term.ns;
@@ -213,8 +213,8 @@ static void disown(struct lh_master *m, struct lh_m_server *s)
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: another process says that it is incarnation %" PRIu64
         ", as one from a copy of its data directory does; %zu leases are held until they run out",
-        s->id, s->incarnation, s->session.lessee.count);
-    lh_lessee_disown(&m->leases, &s->session.lessee);
+        s->id, s->incarnation, s->session.client.count);
+    lh_lease_client_disown(&m->leases, &s->session.client);
 }
 
 bool lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
@@ -265,7 +265,7 @@ bool lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
         disown(m, s);
     if (!same_process)
         memset(&s->ordered, 0, sizeof s->ordered);
-    s->incarnation = s->session.lessee.process = request->incarnation;
+    s->incarnation = s->session.client.process = request->incarnation;
     s->registration = numbers_count ? request->registration : LH_M_ONLY_CHALLENGED;
     s->challenge.number = s->challenge.link = 0;
     s->process = request->process;
@@ -279,23 +279,23 @@ bool lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     replace_text(&s->failure_domain, request->failure_domain);
     lh_m_dirty_server(m, s);
     if ((!same_incarnation && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
-        lh_lessee_free_dead(&m->leases, &s->session.lessee);
-    else if (!same_incarnation && s->session.lessee.count > 0)
+        lh_lease_client_free_dead(&m->leases, &s->session.client);
+    else if (!same_incarnation && s->session.client.count > 0)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s: a new incarnation on another machine; its %zu leases are held until "
             "they run out",
-            s->id, s->session.lessee.count);
+            s->id, s->session.client.count);
 
     lh_m_unsettled(m);
     lh_m_session_begin(m, &s->session, l, m->config.session_term, request->stamp);
-    s->room.capacity_bytes = request->capacity_bytes;
-    s->room.free_bytes = request->free_bytes;
-    s->room.replicas = request->replica_count > 0 ? request->replica_count : r->replica_count;
-    s->room.placed_bytes = 0;
+    s->space.capacity_bytes = request->capacity_bytes;
+    s->space.free_bytes = request->free_bytes;
+    s->space.replicas = request->replica_count > 0 ? request->replica_count : r->replica_count;
+    s->space.placed_bytes = 0;
     if (request->read_only)
         lh_m_disk_fails(m, s, true, true);
     else
-        s->room.failing = s->room.read_only = false;
+        s->space.failing = s->space.read_only = false;
 
     lh_m_reach_begin(m, s, request->identifies, moved);
     (void)lh_m_number_evidence(m, s, request->last_chunk);
@@ -310,6 +310,6 @@ bool lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registr
     lh_fx_log(m->fx, LH_INFO,
         "chunkserver %s registered from %s: incarnation %" PRIu64 ", %" PRIu64
         " replicas, %zu of %zu leases continued",
-        s->id, s->address, s->incarnation, s->room.replicas, count, r->held_count);
+        s->id, s->address, s->incarnation, s->space.replicas, count, r->held_count);
     return true;
 }

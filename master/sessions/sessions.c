@@ -6,7 +6,7 @@
 static const struct lh_m_session_kind *kind_of(
     const struct lh_master *m, const struct lh_m_session *session)
 {
-    return m->session_kinds[session->lessee.kind];
+    return m->session_kinds[session->client.kind];
 }
 
 /* ---- Streams. */
@@ -68,7 +68,7 @@ void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
     const struct lh_m_session_kind *kind = m->session_kinds[l->kind];
     struct lh_m_session *session =
         l->session != NULL && l->session->link == l->id ? l->session : NULL;
-    if (session != NULL && session->lessee.session != 0)
+    if (session != NULL && session->client.session != 0)
         lh_fx_log(m->fx,
             kind->many      ? LH_DEBUG
             : ended != NULL ? LH_INFO
@@ -76,7 +76,7 @@ void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
             "%s %s: %s; its session runs for another %" PRIu64 " ms", kind->what, session->name,
             ended != NULL ? ended : "its session stream broke",
             lh_duration_ms(
-                lh_instant_until(m->now, lh_lessee_until(&m->leases, &session->lessee))));
+                lh_instant_until(m->now, lh_lease_client_until(&m->leases, &session->client))));
     if (session != NULL)
         LH_MARK("session-stream-broke");
     lh_m_stream_forget(m, l);
@@ -88,7 +88,7 @@ void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
 void lh_m_session_replace(
     struct lh_master *m, struct lh_m_session *session, uint64_t stays, int error, const char *why)
 {
-    lh_lessee_close(&m->leases, &session->lessee);
+    lh_lease_client_close(&m->leases, &session->client);
     if (session->link != 0 && session->link != stays) {
         struct lh_m_link *old = find(m, session->link);
         lh_fx_close(m->fx, session->link, error, why);
@@ -106,13 +106,13 @@ void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struc
 {
     if (l->session != NULL && l->session != session && l->session->link == l->id)
         l->session->link = 0; /* a stream that speaks for another client now */
-    lh_lessee_open(&m->leases, &session->lessee, term);
+    lh_lease_client_open(&m->leases, &session->client, term);
     session->number++;
     session->link = l->id;
     session->registered_at = m->now;
     session->stamp = stamp;
     l->session = session;
-    l->registered = session->lessee.session;
+    l->registered = session->client.session;
 }
 
 void lh_m_session_bind(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l)
@@ -133,8 +133,8 @@ void lh_m_session_bind(struct lh_master *m, struct lh_m_session *session, struct
 void lh_m_session_confirmed(struct lh_m_session *session, struct lh_instant at)
 {
     session->confirmed_at =
-        session->lessee.confirmed ? lh_instant_max(session->confirmed_at, at) : at;
-    session->lessee.confirmed = true;
+        session->client.confirmed ? lh_instant_max(session->confirmed_at, at) : at;
+    session->client.confirmed = true;
 }
 
 void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer)
@@ -183,12 +183,12 @@ struct lh_m_session *lh_m_session_named(
 {
     struct lh_m_session *session = l->session;
 
-    if (session == NULL || session->link != l->id || l->registered != session->lessee.session ||
-        !session->announced || named != lh_m_wire_session(m, session->lessee.session) ||
-        !lh_lessee_live(&m->leases, &session->lessee))
+    if (session == NULL || session->link != l->id || l->registered != session->client.session ||
+        !session->announced || named != lh_m_wire_session(m, session->client.session) ||
+        !lh_lease_client_live(&m->leases, &session->client))
         return NULL;
     /* It knows the session's number: it has received the answer to its registration. */
-    if (!session->lessee.confirmed)
+    if (!session->client.confirmed)
         note_confirmed(session, session->answers[0].stamp);
     return session;
 }
@@ -199,25 +199,25 @@ bool lh_m_session_beat(
     struct lh_instant received_at = m->now; /* TIME-4 */
 
     if (LH_PLANTED("grantor-clock-read-before-receipt"))
-        received_at = session->lessee.received_at;
-    if (lh_lessee_renew(&m->leases, &session->lessee, received_at) != LH_OK)
+        received_at = session->client.received_at;
+    if (lh_lease_client_renew(&m->leases, &session->client, received_at) != LH_OK)
         return false;
     session->stamp = stamp;
     note_confirmed(session, last_stamp);
     return true;
 }
 
-void lh_m_session_expired(void *core, struct lh_lessee *lessee)
+void lh_m_session_expired(void *core, struct lh_lease_client *client)
 {
     struct lh_master *m = core;
-    struct lh_m_session *session = LH_OWNER(lessee, struct lh_m_session, lessee);
+    struct lh_m_session *session = LH_OWNER(client, struct lh_m_session, client);
 
     LH_MARK("session-ended");
     session->away_since = m->now;
     kind_of(m, session)->ended(m, session);
     lh_fx_log(m->fx, LH_WARN, "%s %s: no heartbeat for %" PRIu64 " ms; its session is over",
         kind_of(m, session)->what, session->name,
-        lh_duration_ms(lh_instant_until(lessee->received_at, m->now)));
+        lh_duration_ms(lh_instant_until(client->received_at, m->now)));
 }
 
 /* ---- Who can be reached. */
@@ -241,27 +241,28 @@ bool lh_m_session_send(
 bool lh_m_session_hears(
     const struct lh_master *m, const struct lh_m_session *session, struct lh_instant now)
 {
-    return lh_lessee_live(&m->leases, &session->lessee) && session->lessee.confirmed &&
-           lh_instant_before(now, lh_instant_add(session->confirmed_at, session->lessee.term));
+    return lh_lease_client_live(&m->leases, &session->client) && session->client.confirmed &&
+           lh_instant_before(now, lh_instant_add(session->confirmed_at, session->client.term));
 }
 
 bool lh_m_session_reachable(const struct lh_master *m, const struct lh_m_session *session)
 {
-    if (!lh_lessee_live(&m->leases, &session->lessee) || session->link == 0 || !session->announced)
+    if (!lh_lease_client_live(&m->leases, &session->client) || session->link == 0 ||
+        !session->announced)
         return false;
     if (LH_PLANTED("one-way-partition-is-health") || lh_m_session_hears(m, session, m->now))
         return true;
-    if (session->lessee.confirmed)
+    if (session->client.confirmed)
         LH_MARK("server-hears-nothing");
     return false;
 }
 
 bool lh_m_session_looks_alive(const struct lh_master *m, const struct lh_m_session *session)
 {
-    struct lh_duration two = lh_nanoseconds(session->lessee.term.ns / 3 * 2);
+    struct lh_duration two = lh_nanoseconds(session->client.term.ns / 3 * 2);
 
-    return lh_lessee_live(&m->leases, &session->lessee) && session->link != 0 &&
-           lh_instant_before(m->now, lh_instant_add(session->lessee.received_at, two));
+    return lh_lease_client_live(&m->leases, &session->client) && session->link != 0 &&
+           lh_instant_before(m->now, lh_instant_add(session->client.received_at, two));
 }
 
 void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *session)
@@ -275,5 +276,5 @@ void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *sessi
 bool lh_m_session_is_asked(const struct lh_m_session *session)
 {
     return session->inquired &&
-           lh_instant_before(session->lessee.received_at, session->silent_since);
+           lh_instant_before(session->client.received_at, session->silent_since);
 }

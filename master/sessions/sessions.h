@@ -59,7 +59,7 @@ bool lh_m_session_beat(
 void lh_m_session_answered(const struct lh_master *m, struct lh_m_session *session, uint64_t stamp);
 
 /* Of lease/: it has run out. */
-void lh_m_session_expired(void *core, struct lh_lessee *lessee);
+void lh_m_session_expired(void *core, struct lh_lease_client *client);
 
 /* ---- seen.c: what a client has seen of reigns before (SES-9). */
 

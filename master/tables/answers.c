@@ -53,7 +53,7 @@ static void leave(struct lh_master *m, struct lh_m_program *p)
     struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
     e->link = p->session.link;
     e->header = lh_buf_alloc(head + size, &to);
-    e->tell = true;
+    e->notify = true;
     memcpy(to, frame, head);
     memcpy(to + head, p->out.bytes, size);
     if (p->out.capacity > KEPT) {
@@ -64,7 +64,7 @@ static void leave(struct lh_master *m, struct lh_m_program *p)
     sends(m, p, head + size);
 }
 
-void lh_m_say_answer(
+void lh_m_reply_answer(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseAnswer *answer)
 {
     size_t size = leasehold__lease_answer__get_packed_size(answer);
@@ -83,7 +83,7 @@ void lh_m_say_answer(
     p->out.size += size;
 }
 
-void lh_m_say_granted(struct lh_master *m, struct lh_m_program *p, uint64_t id, uint64_t token)
+void lh_m_reply_granted(struct lh_master *m, struct lh_m_program *p, uint64_t id, uint64_t token)
 {
     Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
     Leasehold__Granted granted = LEASEHOLD__GRANTED__INIT;
@@ -92,10 +92,10 @@ void lh_m_say_granted(struct lh_master *m, struct lh_m_program *p, uint64_t id, 
     granted.token = token;
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED;
     answer.granted = &granted;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
-void lh_m_say_queued(
+void lh_m_reply_queued(
     struct lh_master *m, struct lh_m_program *p, uint64_t id, uint64_t queued, uint64_t ahead)
 {
     Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
@@ -106,10 +106,10 @@ void lh_m_say_queued(
     q.ahead = ahead;
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_QUEUED;
     answer.queued = &q;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
-void lh_m_say_refused(struct lh_master *m, struct lh_m_program *p, uint64_t id, const char *name,
+void lh_m_reply_refused(struct lh_master *m, struct lh_m_program *p, uint64_t id, const char *name,
     int error, const char *text)
 {
     Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
@@ -121,20 +121,20 @@ void lh_m_say_refused(struct lh_master *m, struct lh_m_program *p, uint64_t id, 
     refused.text = (char *)(uintptr_t)text;
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED;
     answer.refused = &refused;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
-void lh_m_say_reply(
+void lh_m_reply_message(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseSessionReply *reply)
 {
     if (p->session.link == 0)
         return;
     leave(m, p);
-    lh_fx_send_told(m->fx, p->session.link, &reply->base, NULL);
+    lh_fx_send_notified(m->fx, p->session.link, &reply->base, NULL);
     sends(m, p, m->fx->items[m->fx->count - 1].header.size);
 }
 
-void lh_m_say_left(struct lh_master *m, struct lh_m_program *p)
+void lh_m_reply_left(struct lh_master *m, struct lh_m_program *p)
 {
     if (p->out.in_flight == 0)
         return;
@@ -149,7 +149,7 @@ void lh_m_say_left(struct lh_master *m, struct lh_m_program *p)
     lh_fx_unhold(m->fx, p->session.link);
 }
 
-void lh_m_say_nothing(struct lh_master *m, struct lh_m_program *p)
+void lh_m_reply_nothing(struct lh_master *m, struct lh_m_program *p)
 {
     m->programs.unsent -= p->out.unsent;
     p->out.unsent = 0;

@@ -19,7 +19,7 @@ void lh_m_capability_keys(struct lh_master *m, struct lh_m_wire_keys *keys)
     keys->count = 0;
     if (!m->config.capabilities)
         return;
-    lh_capability_issuer_tend(&m->issuer, m->now);
+    lh_capability_issuer_housekeep(&m->issuer, m->now);
     for (size_t i = 0; i < m->issuer.count; i++) {
         struct lh_capability_key *key = &m->issuer.keys[i];
         Leasehold__CapabilityKey *wire = &keys->items[keys->count];

@@ -6,16 +6,16 @@
 
 void lh_m_touch(struct lh_master *m, struct lh_m_file *f)
 {
-    if (f == NULL || f->motion->waiter_count == 0 || f->motion->in_work)
+    if (f == NULL || f->active->waiter_count == 0 || f->active->in_work)
         return;
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
     TAILQ_INSERT_TAIL(&m->work, fm, work_link);
     fm->in_work = true;
 }
 
 void lh_m_touch_waited(struct lh_master *m)
 {
-    struct lh_m_file_motion *fm;
+    struct lh_m_file_active *fm;
 
     TAILQ_FOREACH(fm, &m->waited, waited_link)
         lh_m_touch(m, fm->file);

@@ -49,7 +49,7 @@ struct lh_m_chunk *lh_m_chunk_new_at(
 
     c->id = id;
     c->file = f;
-    c->motion = &lh_m_idle;
+    c->active = &lh_m_idle;
     c->members = c->few;
     m->repair.conditions[c->condition]++;
     c->index = index;
@@ -157,7 +157,7 @@ uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded)
 
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->motion->creation->under_way)
+    if (!c->active->creation->under_way)
         return;
     struct lh_m_creation *creation = lh_m_creation(m, c);
     creation->under_way = false;
@@ -169,7 +169,7 @@ struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_s
 {
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->active->repair.copies, chunk_link)
         if (copy->target == s)
             return copy;
     return NULL;

@@ -1,7 +1,7 @@
 /* A chunk. */
 #pragma once
 
-#include "master/tables/motion.h"
+#include "master/tables/active.h"
 #include "master/tables/preallocated.h"
 #include "master/tables/server.h"
 #include "master/tables/waiter.h"
@@ -15,7 +15,7 @@ struct lh_m_chunk {
     uint64_t start, length;
     uint64_t version, checksum;
     struct lh_m_file *file;           /* NULL once the file was removed */
-    const struct lh_m_motion *motion; /* never NULL; see there */
+    const struct lh_m_active *active; /* never NULL; see there */
     struct lh_m_member *members;      /* `few`, if these suffice */
     struct lh_m_member few[LH_M_FEW];
     uint32_t index;
@@ -34,9 +34,9 @@ _Static_assert(sizeof(struct lh_m_chunk) == 96, "there are millions of them");
 /* The holder of its lease; NULL: none. */
 static inline struct lh_m_server *lh_m_holder(const struct lh_m_chunk *c)
 {
-    const struct lh_lessee *holder = c->motion->grant->lease.holder;
+    const struct lh_lease_client *holder = c->active->grant->lease.holder;
 
-    return holder == NULL ? NULL : lh_m_lessee_server(holder);
+    return holder == NULL ? NULL : lh_m_client_server(holder);
 }
 
 /* The highest version that any server reported of the open chunk; 0: none. If nothing goes on with
@@ -44,8 +44,8 @@ static inline struct lh_m_server *lh_m_holder(const struct lh_m_chunk *c)
  * is remembered as a shorter one: who reported the version then seems to know more. */
 static inline uint64_t lh_m_seen_version(const struct lh_m_chunk *c)
 {
-    if (c->motion != &lh_m_idle)
-        return c->motion->seen_version;
+    if (c->active != &lh_m_idle)
+        return c->active->seen_version;
     return c->seen_behind == 0 ? 0 : c->version + 1 - c->seen_behind;
 }
 

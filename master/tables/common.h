@@ -24,13 +24,13 @@
 struct lh_master;
 struct lh_m_server;
 struct lh_m_chunk;
-struct lh_m_motion;
+struct lh_m_active;
 struct lh_m_file;
-struct lh_m_file_motion;
+struct lh_m_file_active;
 struct lh_m_member;
 struct lh_m_roll;
 
-/* Kinds of leases. Those of programs are light (lease/service.h). */
+/* Kinds of leases. Those of programs are untracked (lease/service.h). */
 enum lh_m_lease_kind { LH_M_LEASE_CHUNK, LH_M_LEASE_LOCK, LH_M_LEASE_VALUE };
 
 #define LH_NAME_BYTES_MAX    128u

@@ -19,7 +19,7 @@ void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s)
 
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_active *mo = lh_m_move(m, c);
 
     mo->ticket = m->commit.next_ticket;
     if (c->file != NULL)
@@ -31,7 +31,7 @@ void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    struct lh_m_file_active *fm = lh_m_move_file(m, f);
 
     f->ticket = m->commit.next_ticket;
     m->commit.namespace_ticket = m->commit.next_ticket;

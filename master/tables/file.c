@@ -4,7 +4,7 @@
 #include "master/tables/changed.h"
 #include "master/tables/tables.h"
 
-const struct lh_m_file_motion lh_m_file_idle = {.place_in_full_until = {UINT64_MAX}};
+const struct lh_m_file_active lh_m_file_idle = {.place_in_full_until = {UINT64_MAX}};
 
 static int compare_paths(const struct lh_m_file *a, const struct lh_m_file *b)
 {
@@ -37,7 +37,7 @@ struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
 static void place_in_full_passed(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    lh_m_touch(m, LH_OWNER(timer, struct lh_m_file_motion, timer)->file);
+    lh_m_touch(m, LH_OWNER(timer, struct lh_m_file_active, timer)->file);
 }
 
 void lh_m_file_enter(struct lh_master *m, struct lh_m_file *f)
@@ -64,7 +64,7 @@ struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *pa
 
     f->id = id;
     f->path = lh_strdup(path);
-    f->motion = &lh_m_file_idle;
+    f->active = &lh_m_file_idle;
     lh_idmap_add(&m->files, f);
     f->trashed = trashed;
     lh_m_file_enter(m, f);
@@ -114,7 +114,7 @@ void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c)
 
 static bool is_idle(const struct lh_master *m, const struct lh_m_file *f)
 {
-    const struct lh_m_file_motion *fm = f->motion;
+    const struct lh_m_file_active *fm = f->active;
 
     return !f->trashed && fm->fence == 0 && !fm->dirty && !fm->in_work && fm->prealloc == NULL &&
            TAILQ_EMPTY(&fm->waiters) && fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns &&
@@ -122,52 +122,52 @@ static bool is_idle(const struct lh_master *m, const struct lh_m_file *f)
            lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest));
 }
 
-struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f)
+struct lh_m_file_active *lh_m_move_file(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_file_motion *fm = (struct lh_m_file_motion *)(uintptr_t)f->motion;
+    struct lh_m_file_active *fm = (struct lh_m_file_active *)(uintptr_t)f->active;
 
-    if (f->motion == &lh_m_file_idle) {
+    if (f->active == &lh_m_file_idle) {
         fm = lh_alloc(sizeof *fm);
         fm->file = f;
         fm->timer.fire = place_in_full_passed;
         fm->place_in_full_until = LH_INSTANT_NEVER;
         TAILQ_INIT(&fm->waiters);
-        f->motion = fm;
+        f->active = fm;
     }
-    if (!fm->stirred)
-        TAILQ_INSERT_TAIL(&m->stirred_files, fm, stirred_link);
-    fm->stirred = true;
+    if (!fm->unsettled)
+        TAILQ_INSERT_TAIL(&m->unsettled_files, fm, unsettled_link);
+    fm->unsettled = true;
     return fm;
 }
 
-static void motion_free(struct lh_master *m, struct lh_m_file *f)
+static void active_free(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_file_motion *fm = (struct lh_m_file_motion *)(uintptr_t)f->motion;
+    struct lh_m_file_active *fm = (struct lh_m_file_active *)(uintptr_t)f->active;
 
-    if (f->motion == &lh_m_file_idle)
+    if (f->active == &lh_m_file_idle)
         return;
-    if (fm->stirred)
-        TAILQ_REMOVE(&m->stirred_files, fm, stirred_link);
-    f->motion = &lh_m_file_idle;
+    if (fm->unsettled)
+        TAILQ_REMOVE(&m->unsettled_files, fm, unsettled_link);
+    f->active = &lh_m_file_idle;
     free(fm->lock_name);
     free(fm);
 }
 
-void lh_m_file_motions_settle(struct lh_master *m)
+void lh_m_file_actives_settle(struct lh_master *m)
 {
-    struct lh_m_file_motion *fm;
+    struct lh_m_file_active *fm;
 
-    while ((fm = TAILQ_FIRST(&m->stirred_files)) != NULL) {
-        TAILQ_REMOVE(&m->stirred_files, fm, stirred_link);
-        fm->stirred = false;
+    while ((fm = TAILQ_FIRST(&m->unsettled_files)) != NULL) {
+        TAILQ_REMOVE(&m->unsettled_files, fm, unsettled_link);
+        fm->unsettled = false;
         if (is_idle(m, fm->file))
-            motion_free(m, fm->file);
+            active_free(m, fm->file);
     }
 }
 
 void lh_m_file_free(struct lh_master *m, struct lh_m_file *f)
 {
-    motion_free(m, f);
+    active_free(m, f);
     if (f->chunk_capacity > 0)
         free(f->chunks.many);
     lh_m_pair_drop(m, &f->pair);
@@ -181,7 +181,7 @@ struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path)
 
     for (f = RB_NFIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, &key);
          f != NULL && strcmp(f->path, path) == 0; f = RB_NEXT(lh_m_trash, &m->trash, f))
-        if (last == NULL || f->motion->trash_number > last->motion->trash_number)
+        if (last == NULL || f->active->trash_number > last->active->trash_number)
             last = f;
     return last;
 }

@@ -4,10 +4,10 @@
 #include "master/tables/common.h"
 #include "master/tables/waiter.h"
 
-/* What a file has only while something is going on with it; as struct lh_m_motion. */
-struct lh_m_file_motion {
+/* What a file has only while something is going on with it; as struct lh_m_active. */
+struct lh_m_file_active {
     struct lh_m_file *file;
-    bool stirred; /* in `m->stirred_files` */
+    bool unsettled; /* in `m->unsettled_files` */
     bool dirty;
     bool in_work;
     struct lh_m_prealloc *prealloc; /* NULL: none */
@@ -31,9 +31,9 @@ struct lh_m_file_motion {
     uint64_t fence;  /* the highest token that was admitted; 0: there is no fence */
     char *lock_name; /* whose token that is; NULL: there is none */
 
-    STAILQ_ENTRY(lh_m_file_motion) dirty_link;
-    TAILQ_ENTRY(lh_m_file_motion) waited_link; /* in `m->waited` while it has waiters */
-    TAILQ_ENTRY(lh_m_file_motion) work_link, stirred_link;
+    STAILQ_ENTRY(lh_m_file_active) dirty_link;
+    TAILQ_ENTRY(lh_m_file_active) waited_link; /* in `m->waited` while it has waiters */
+    TAILQ_ENTRY(lh_m_file_active) work_link, unsettled_link;
 };
 
 struct lh_m_file {
@@ -49,7 +49,7 @@ struct lh_m_file {
     bool removed : 1;
     uint64_t ticket; /* of the last commit with this file or one of its chunks */
     uint32_t pair;   /* pairs.h; here and in all other records */
-    const struct lh_m_file_motion *motion; /* never NULL */
+    const struct lh_m_file_active *active; /* never NULL */
     uint32_t chunk_count, chunk_capacity;
     union {
         struct lh_m_chunk *only;  /* if `chunk_capacity` is 0 */
@@ -64,7 +64,7 @@ RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */
 RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
 RB_PROTOTYPE(lh_m_trash, lh_m_file, path_node, )
 
-extern const struct lh_m_file_motion lh_m_file_idle;
+extern const struct lh_m_file_active lh_m_file_idle;
 
 static inline struct lh_m_chunk *lh_m_file_chunk(const struct lh_m_file *f, size_t index)
 {
@@ -89,8 +89,8 @@ void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c);
 void lh_m_file_set_chunk(struct lh_m_file *f, uint32_t index, struct lh_m_chunk *c);
 void lh_m_file_drop_last(struct lh_m_file *f);
 void lh_m_file_free(struct lh_master *m, struct lh_m_file *f);
-/* The file's record, to write into it; as lh_m_move(), and lh_m_motions_settle(). */
-struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f);
-void lh_m_file_motions_settle(struct lh_master *m);
+/* The file's record, to write into it; as lh_m_move(), and lh_m_actives_settle(). */
+struct lh_m_file_active *lh_m_move_file(struct lh_master *m, struct lh_m_file *f);
+void lh_m_file_actives_settle(struct lh_master *m);
 /* The file of that path that was removed last; NULL: there is none. */
 struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path);

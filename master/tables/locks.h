@@ -4,7 +4,7 @@
 
 #include "master/tables/common.h"
 
-struct lh_m_locking;
+struct lh_m_lock_state;
 struct lh_m_cancel;
 struct lh_m_lock_watching;
 struct lh_m_name;
@@ -12,7 +12,7 @@ struct lh_m_program;
 
 struct lh_m_locks {
     uint64_t tokens, queued;             /* given out in this reign, of each (NL-1, NL-2) */
-    TAILQ_HEAD(, lh_m_locking) work;     /* somebody may be granted, or is to be asked */
+    TAILQ_HEAD(, lh_m_lock_state) work;  /* somebody may be granted, or is to be asked */
     struct lh_timer work_timer;          /* the rest of `work` */
     bool cold;                           /* no token is given yet (NL-2a) ... */
     struct lh_timer cold_timer;          /* ... and when it is looked whether one may be */

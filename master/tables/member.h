@@ -32,7 +32,7 @@ static inline struct lh_m_member lh_m_member_at(const struct lh_m_server *s)
 /* The number of the server's present session, for members; 0: it has none. */
 static inline uint32_t lh_m_session_of(const struct lh_m_server *s)
 {
-    return s->session.lessee.session == 0 ? 0 : s->session.number;
+    return s->session.client.session == 0 ? 0 : s->session.number;
 }
 
 /* What a member's replica is worth now (KEEP-1). */

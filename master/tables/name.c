@@ -139,7 +139,7 @@ void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name)
 {
     const struct lh_m_name_more *more = name->more;
 
-    if (more != &lh_m_name_nothing && more->value == NULL && more->locking == NULL &&
+    if (more != &lh_m_name_nothing && more->value == NULL && more->lock_state == NULL &&
         more->changing == NULL) {
         free((void *)(uintptr_t)more);
         name->more = more = &lh_m_name_nothing;

@@ -30,14 +30,14 @@ struct lh_m_value {
     bool leaving; /* its session is over, and the change that deletes it waits */
 };
 
-struct lh_m_locking;  /* of locks/: who waits, who shares, recalls */
-struct lh_m_changing; /* of values/: changes and reads that wait (VAL-2) */
+struct lh_m_lock_state;      /* of locks/: who waits, who shares, recalls */
+struct lh_m_pending_changes; /* of values/: changes and reads that wait (VAL-2) */
 
 /* What few names have. */
 struct lh_m_name_more {
     struct lh_m_value *value; /* NULL: there is none */
-    struct lh_m_locking *locking;
-    struct lh_m_changing *changing;
+    struct lh_m_lock_state *lock_state;
+    struct lh_m_pending_changes *changing;
 };
 extern const struct lh_m_name_more lh_m_name_nothing;
 
@@ -97,10 +97,10 @@ void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name);
 
 static inline uint64_t lh_m_lock_key(const struct lh_m_name *name)
 {
-    return lh_light_key(LH_M_LEASE_LOCK, name->number);
+    return lh_untracked_key(LH_M_LEASE_LOCK, name->number);
 }
 
 static inline uint64_t lh_m_cache_key(const struct lh_m_name *name)
 {
-    return lh_light_key(LH_M_LEASE_VALUE, name->number);
+    return lh_untracked_key(LH_M_LEASE_VALUE, name->number);
 }

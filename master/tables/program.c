@@ -59,7 +59,7 @@ struct lh_m_program *lh_m_program_new(struct lh_master *m, const uint8_t *id,
     p->process = lh_strdup(process);
     p->label = lh_strdup(label);
     p->title = title_of(p);
-    lh_lessee_init(&p->session.lessee, LH_M_PROGRAM);
+    lh_lease_client_init(&p->session.client, LH_M_PROGRAM);
     p->session.name = p->title;
     RB_INIT(&p->requests);
     TAILQ_INIT(&p->attached);
@@ -126,7 +126,7 @@ static bool is_needed(const struct lh_master *m, const struct lh_m_program *p)
 {
     return p->dirty || !lh_m_is_durable(m, p->ticket) || p->locks > 0 || p->caches > 0 ||
            p->request_count > 0 || p->subscriptions != NULL || !TAILQ_EMPTY(&p->attached) ||
-           p->session.link != 0 || p->session.lessee.session != 0 || p->session.lessee.former != 0;
+           p->session.link != 0 || p->session.client.session != 0 || p->session.client.former != 0;
 }
 
 void lh_m_programs_step(struct lh_master *m)

@@ -6,7 +6,7 @@
 #define LH_M_SESSION_ID_BYTES 16u
 
 struct lh_m_name;
-struct lh_m_claim;         /* of locks/ */
+struct lh_m_lock_request;  /* of locks/ */
 struct lh_m_subscriptions; /* of values/ */
 
 struct lh_m_program {
@@ -37,7 +37,7 @@ struct lh_m_program {
     struct {
         uint32_t second, left;
     } noted; /* how many more of its requests in that second are (lh_m_note_due()) */
-    RB_HEAD(lh_m_claims, lh_m_claim) requests; /* that wait, by their ids */
+    RB_HEAD(lh_m_lock_requests, lh_m_lock_request) requests; /* that wait, by their ids */
     size_t request_count;
     bool parked;                       /* they are in no queue: nothing can be granted to it now */
     TAILQ_HEAD(, lh_m_value) attached; /* VAL-4 */
@@ -61,9 +61,9 @@ RB_HEAD(lh_m_programs, lh_m_program);
 RB_PROTOTYPE(lh_m_programs, lh_m_program, place, lh_m_compare_programs)
 int lh_m_compare_programs(const struct lh_m_program *a, const struct lh_m_program *b);
 
-static inline struct lh_m_program *lh_m_lessee_program(const struct lh_lessee *lessee)
+static inline struct lh_m_program *lh_m_client_program(const struct lh_lease_client *client)
 {
-    return LH_OWNER((uintptr_t)lessee, struct lh_m_program, session.lessee);
+    return LH_OWNER((uintptr_t)client, struct lh_m_program, session.client);
 }
 
 static inline struct lh_m_program *lh_m_session_program(struct lh_m_session *session)

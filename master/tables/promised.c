@@ -42,8 +42,8 @@ void lh_m_promises_to_servers(struct lh_master *m, struct lh_duration longest)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         struct lh_instant made = lh_promises_made(m->config.promises, hash_of_server(s), m->now);
-        if (s->session.lessee.count > 0 && lh_instant_before(made, m->now))
-            lh_lessee_promised(&m->leases, &s->session.lessee, made, longest);
+        if (s->session.client.count > 0 && lh_instant_before(made, m->now))
+            lh_lease_client_promised(&m->leases, &s->session.client, made, longest);
     }
 }
 

@@ -157,10 +157,10 @@ void lh_m_put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.checksum = c->checksum;
     if (lh_m_holder(c) != NULL && !c->sealed) {
         record.holder = lh_m_holder(c)->id;
-        record.holder_incarnation = c->motion->grant->lease.process;
+        record.holder_incarnation = c->active->grant->lease.process;
         record.granted_version =
-            c->motion->grant->lease.version == c->version ? 0 : c->motion->grant->lease.version;
-        record.granted_fence = c->motion->grant->fence;
+            c->active->grant->lease.version == c->version ? 0 : c->active->grant->lease.version;
+        record.granted_fence = c->active->grant->fence;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, lh_idmap_word(&m->chunks, c->id), key, chunk_key(key, c->file->id, c->index),
@@ -230,12 +230,12 @@ void lh_m_put_file(struct lh_master *m, struct lh_m_file *f)
     record.on_primary_loss = f->on_primary_loss;
     record.trashed = f->trashed;
     if (f->trashed) {
-        record.trash_left_ms = lh_duration_ms(f->motion->trash_left);
-        record.trash_number = f->motion->trash_number;
+        record.trash_left_ms = lh_duration_ms(f->active->trash_left);
+        record.trash_number = f->active->trash_number;
     }
-    if (f->motion->fence != 0) {
-        record.fence = f->motion->fence;
-        record.lock_name = f->motion->lock_name;
+    if (f->active->fence != 0) {
+        record.fence = f->active->fence;
+        record.lock_name = f->active->lock_name;
     }
     put_message(m, &f->pair, key, lh_m_number_key(key, 'f', f->id), &record.base);
 }

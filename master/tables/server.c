@@ -22,7 +22,7 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
     s->machine_id = lh_strdup("");
     s->address = lh_strdup("");
     s->failure_domain = lh_strdup("");
-    lh_lessee_init(&s->session.lessee, LH_M_CHUNKSERVER);
+    lh_lease_client_init(&s->session.client, LH_M_CHUNKSERVER);
     s->session.name = s->id;
     TAILQ_INIT(&s->extras);
     TAILQ_INIT(&s->kept);

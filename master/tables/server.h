@@ -74,7 +74,7 @@ struct lh_m_server {
 
     struct lh_m_session session;
     struct lh_m_reach reach;
-    struct lh_m_room room;
+    struct lh_m_room space;
     struct lh_m_census census;
     struct {
         uint64_t batches, bytes; /* that its process had ordered, by its last heartbeat */
@@ -118,9 +118,9 @@ static inline bool lh_m_forgotten(const struct lh_m_server *s)
     return s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && s->incarnation == 0;
 }
 
-static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *lessee)
+static inline struct lh_m_server *lh_m_client_server(const struct lh_lease_client *client)
 {
-    return LH_OWNER((uintptr_t)lessee, struct lh_m_server, session.lessee);
+    return LH_OWNER((uintptr_t)client, struct lh_m_server, session.client);
 }
 
 struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id);  /* made if unknown */

@@ -1,7 +1,7 @@
 /* A session of any kind of client, and its streams. Of sessions/. */
 #pragma once
 
-#include "lease/light.h"
+#include "lease/untracked.h"
 #include "master/tables/common.h"
 
 /* Kinds of clients. */
@@ -12,12 +12,12 @@ enum lh_m_client { LH_M_CHUNKSERVER, LH_M_PROGRAM, LH_M_CLIENTS };
 
 /* The session that a client has, or had; part of the client's record. */
 struct lh_m_session {
-    struct lh_lessee lessee; /* and the leases in it */
-    const char *name;        /* the client's, for logs */
-    uint32_t number;         /* of the sessions with this master that it had */
-    uint64_t link;           /* 0: none; the session may go on without one */
-    bool announced;          /* its registration was answered */
-    bool announcing;         /* the answer waits in `announcement` until that is durable */
+    struct lh_lease_client client; /* and the leases in it */
+    const char *name;              /* the client's, for logs */
+    uint32_t number;               /* of the sessions with this master that it had */
+    uint64_t link;                 /* 0: none; the session may go on without one */
+    bool announced;                /* its registration was answered */
+    bool announcing;               /* the answer waits in `announcement` until that is durable */
     struct lh_buf announcement;
     struct lh_instant registered_at; /* when the present session began */
     uint64_t stamp;                  /* of the last heartbeat, or of the registration */

@@ -120,15 +120,15 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_creation) creating;
-    TAILQ_HEAD(, lh_m_file_motion) waited;
-    TAILQ_HEAD(, lh_m_file_motion) work;
-    TAILQ_HEAD(, lh_m_file_motion) stirred_files;
+    TAILQ_HEAD(, lh_m_file_active) waited;
+    TAILQ_HEAD(, lh_m_file_active) work;
+    TAILQ_HEAD(, lh_m_file_active) unsettled_files;
     struct {
         uint64_t *chunks; /* in order, from `next` on; those that are not `enqueued` do not count */
         size_t next, end, capacity;
         size_t count;
-    } enqueued;                        /* to be looked at in this step or the next ones */
-    TAILQ_HEAD(, lh_m_motion) stirred; /* chunks that something happened to in this step */
+    } enqueued;                          /* to be looked at in this step or the next ones */
+    TAILQ_HEAD(, lh_m_active) unsettled; /* chunks that something happened to in this step */
     struct {
         struct lh_m_programs tree;
         size_t count, over;  /* `over`: of them, those that go */
@@ -143,8 +143,8 @@ struct lh_master {
     struct lh_m_values values;
     struct lh_m_history history;
     struct lh_m_policies policies;
-    struct lh_m_valuing *valuing; /* of values/: changes, broadcasts, watchers */
-    struct lh_m_wanting wanting;  /* chunks for which repair has something to do */
+    struct lh_m_value_state *value_state; /* of values/: changes, broadcasts, watchers */
+    struct lh_m_wanting wanting;          /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {
         size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */
@@ -178,8 +178,8 @@ struct lh_master {
 
     struct {
         STAILQ_HEAD(, lh_m_server) dirty_servers;
-        STAILQ_HEAD(, lh_m_motion) dirty_chunks;
-        STAILQ_HEAD(, lh_m_file_motion) dirty_files;
+        STAILQ_HEAD(, lh_m_active) dirty_chunks;
+        STAILQ_HEAD(, lh_m_file_active) dirty_files;
         STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
         STAILQ_HEAD(, lh_m_program) dirty_programs;
         STAILQ_HEAD(, lh_m_policy) dirty_policies;

@@ -120,9 +120,9 @@ static bool put_named(struct lh_master *m, char letter, const char *text)
 static void write_again(struct lh_master *m, const struct lh_m_again *a)
 {
     char letter = a->key_size == 0 ? 0 : (char)a->key[0], text[LH_M_NAME_BYTES_MAX + 1] = "";
-    bool numbered = ((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') &&
-                        a->key_size == 9) ||
-                    ((letter == 'k' || letter == 'c') && a->key_size == 17);
+    bool numbered =
+        ((letter == 'f' || letter == 'h' || letter == 'n' || letter == 'r') && a->key_size == 9) ||
+        ((letter == 'k' || letter == 'c') && a->key_size == 17);
     struct lh_m_program *p = letter == 'p' && a->key_size == 1 + LH_M_SESSION_ID_BYTES
                                  ? lh_m_program_find(m, a->key + 1)
                                  : NULL;
@@ -303,7 +303,7 @@ void lh_m_flush(struct lh_master *m)
         LH_GROW(commit->servers, commit->server_capacity, commit->server_count + 1);
         commit->servers[commit->server_count++] = s;
     }
-    struct lh_m_motion *mo;
+    struct lh_m_active *mo;
     while ((mo = STAILQ_FIRST(&m->commit.dirty_chunks)) != NULL) {
         struct lh_m_chunk *c = mo->chunk;
         STAILQ_REMOVE_HEAD(&m->commit.dirty_chunks, dirty_link);
@@ -315,7 +315,7 @@ void lh_m_flush(struct lh_master *m)
         LH_GROW(commit->chunks, commit->chunk_capacity, commit->chunk_count + 1);
         commit->chunks[commit->chunk_count++] = c->id;
     }
-    struct lh_m_file_motion *fm;
+    struct lh_m_file_active *fm;
     while ((fm = STAILQ_FIRST(&m->commit.dirty_files)) != NULL) {
         struct lh_m_file *f = fm->file;
         STAILQ_REMOVE_HEAD(&m->commit.dirty_files, dirty_link);

@@ -20,14 +20,14 @@ static struct lh_m_value *next_value(struct lh_master *m)
 
     if (v != NULL && !v->leaving)
         return v;
-    while ((e = STAILQ_FIRST(&m->valuing->ended)) != NULL) {
+    while ((e = STAILQ_FIRST(&m->value_state->ended)) != NULL) {
         struct lh_m_program *p = lh_m_program_find(m, e->session);
         if (p != NULL && !p->over && !LH_PLANTED("attached-value-removed-early"))
             p = NULL; /* a later session with that id */
         v = p == NULL ? NULL : TAILQ_FIRST(&p->attached);
         if (v != NULL && !v->leaving)
             return v;
-        STAILQ_REMOVE_HEAD(&m->valuing->ended, next);
+        STAILQ_REMOVE_HEAD(&m->value_state->ended, next);
         free(e);
     }
     return NULL;
@@ -37,15 +37,15 @@ bool lh_m_attached_waiting(const struct lh_master *m)
 {
     const struct lh_m_value *v = TAILQ_FIRST(&m->values.orphans);
 
-    return m->valuing->follow_count < m->config.follows_max &&
-           (!STAILQ_EMPTY(&m->valuing->ended) || (v != NULL && !v->leaving));
+    return m->value_state->follow_count < m->config.follows_max &&
+           (!STAILQ_EMPTY(&m->value_state->ended) || (v != NULL && !v->leaving));
 }
 
 void lh_m_attached_step(struct lh_master *m)
 {
     struct lh_m_value *v;
 
-    while (m->valuing->follow_count < m->config.follows_max && (v = next_value(m)) != NULL)
+    while (m->value_state->follow_count < m->config.follows_max && (v = next_value(m)) != NULL)
         follow(m, v);
 }
 
@@ -54,7 +54,7 @@ static void ended(struct lh_master *m, const struct lh_m_program *p)
     struct lh_m_ended *e = lh_alloc(sizeof *e);
 
     memcpy(e->session, p->id, sizeof e->session);
-    STAILQ_INSERT_TAIL(&m->valuing->ended, e, next);
+    STAILQ_INSERT_TAIL(&m->value_state->ended, e, next);
 }
 
 void lh_m_attached_over(struct lh_master *m, const struct lh_m_program *p)

@@ -20,7 +20,7 @@ static struct lh_m_broadcasting *find(const struct lh_master *m, const char *pre
     struct lh_m_broadcasting key = {.prefix = (char *)(uintptr_t)prefix};
 
     return RB_FIND(lh_m_broadcast_tree,
-        (struct lh_m_broadcast_tree *)(uintptr_t)&m->valuing->broadcasts, &key);
+        (struct lh_m_broadcast_tree *)(uintptr_t)&m->value_state->broadcasts, &key);
 }
 
 /* Those that cover a name: the whole name, and its prefixes that end in "/", the longest first. */
@@ -32,7 +32,7 @@ struct walk {
 static bool walk_begin(const struct lh_master *m, struct walk *w, const char *name)
 {
     w->size = strlen(name);
-    if (RB_EMPTY(&m->valuing->broadcasts) || w->size >= sizeof w->text)
+    if (RB_EMPTY(&m->value_state->broadcasts) || w->size >= sizeof w->text)
         return false;
     memcpy(w->text, name, w->size + 1);
     return true;
@@ -63,7 +63,7 @@ static bool covers(const struct lh_m_broadcasting *b, const char *name)
 
 static void drop(struct lh_master *m, struct lh_m_broadcasting *b)
 {
-    RB_REMOVE(lh_m_broadcast_tree, &m->valuing->broadcasts, b);
+    RB_REMOVE(lh_m_broadcast_tree, &m->value_state->broadcasts, b);
     lh_timer_unset(&m->timers, &b->timer);
     free(b->prefix);
     free(b);
@@ -80,17 +80,17 @@ static void promise_over(void *core, struct lh_timer *timer)
 static struct lh_m_broadcasting *get(struct lh_master *m, const char *prefix)
 {
     struct lh_m_broadcasting *b = find(m, prefix);
-    const struct lh_m_changing *g;
+    const struct lh_m_pending_changes *g;
 
     if (b != NULL)
         return b;
     b = lh_alloc(sizeof *b);
     b->prefix = lh_strdup(prefix);
     b->timer.fire = promise_over;
-    b->revision = m->valuing->durable;
-    TAILQ_FOREACH(g, &m->valuing->all, all_link)
+    b->revision = m->value_state->durable;
+    TAILQ_FOREACH(g, &m->value_state->all, all_link)
         b->changing += covers(b, g->name->text);
-    RB_INSERT(lh_m_broadcast_tree, &m->valuing->broadcasts, b);
+    RB_INSERT(lh_m_broadcast_tree, &m->value_state->broadcasts, b);
     return b;
 }
 
@@ -127,7 +127,7 @@ void lh_m_broadcasts_start(struct lh_master *m)
         b->wanted = true;
         b->revision = forgotten;
     }
-    if (RB_EMPTY(&m->valuing->broadcasts))
+    if (RB_EMPTY(&m->value_state->broadcasts))
         return;
     LH_IDMAP_FOREACH(c, &m->history.changes)
         if (!LH_PLANTED("deletions-forgotten-at-start"))
@@ -141,15 +141,15 @@ void lh_m_broadcasts_deinit(struct lh_master *m)
 {
     struct lh_m_broadcasting *b;
 
-    while ((b = RB_ROOT(&m->valuing->broadcasts)) != NULL)
+    while ((b = RB_ROOT(&m->value_state->broadcasts)) != NULL)
         drop(m, b);
-    free(m->valuing->states.items);
-    free(m->valuing->states.pointers);
+    free(m->value_state->states.items);
+    free(m->value_state->states.pointers);
 }
 
 /* ---- Changes. */
 
-void lh_m_broadcast_changing(struct lh_master *m, const char *name, int by)
+void lh_m_broadcast_pending(struct lh_master *m, const char *name, int by)
 {
     struct lh_m_broadcasting *b;
     struct walk w;
@@ -267,7 +267,7 @@ void lh_m_broadcast(struct lh_master *m, struct lh_m_program *p, const Leasehold
         return;
     }
     if (!lh_m_subscribe(m, p, asked->prefix, &why))
-        lh_m_say_refused(m, p, asked->id, asked->prefix, LH_ERR_INVALID_ARGUMENT, why);
+        lh_m_reply_refused(m, p, asked->id, asked->prefix, LH_ERR_INVALID_ARGUMENT, why);
 }
 
 /* While a change waits for the last promise, others may have what is left of it: of a term that
@@ -289,15 +289,15 @@ size_t lh_m_broadcasts(
     struct lh_master *m, struct lh_m_program *p, Leasehold__BroadcastState ***states)
 {
     const struct lh_m_subscriptions *s = p->subscriptions;
-    size_t count = s == NULL ? 0 : s->count, capacity = m->valuing->states.capacity;
+    size_t count = s == NULL ? 0 : s->count, capacity = m->value_state->states.capacity;
 
-    LH_GROW(m->valuing->states.items, capacity, count);
-    LH_GROW(m->valuing->states.pointers, m->valuing->states.capacity, count);
+    LH_GROW(m->value_state->states.items, capacity, count);
+    LH_GROW(m->value_state->states.pointers, m->value_state->states.capacity, count);
     for (size_t i = 0; i < count; i++) {
-        Leasehold__BroadcastState *state = &m->valuing->states.items[i];
+        Leasehold__BroadcastState *state = &m->value_state->states.items[i];
         struct lh_m_broadcasting *b = find(m, s->prefixes[i]);
         leasehold__broadcast_state__init(state);
-        m->valuing->states.pointers[i] = state;
+        m->value_state->states.pointers[i] = state;
         state->prefix = s->prefixes[i];
         if (b == NULL || !b->wanted)
             continue;
@@ -305,11 +305,11 @@ size_t lh_m_broadcasts(
         state->promised = b->changing == 0 || LH_PLANTED("broadcast-promise-stretched");
         if (state->promised && b->changing == 0)
             b->promised =
-                lh_instant_max(b->promised, lh_term_grantor_end(m->now, p->session.lessee.term));
+                lh_instant_max(b->promised, lh_term_grantor_end(m->now, p->session.client.term));
         if (!state->promised)
             state->promised_ns =
-                lh_term_for_holder(left_of(m, b, p->session.lessee.term), m->config.drift_ppm).ns;
+                lh_term_for_holder(left_of(m, b, p->session.client.term), m->config.drift_ppm).ns;
     }
-    *states = m->valuing->states.pointers;
+    *states = m->value_state->states.pointers;
     return count;
 }

@@ -107,7 +107,7 @@ int lh_m_change_judge(struct lh_master *m, const struct lh_m_name *name,
 void lh_m_change_refuse(struct lh_master *m, struct lh_m_change *c, int error, const char *text)
 {
     Leasehold__ChangeReply reply = LEASEHOLD__CHANGE_REPLY__INIT;
-    const struct lh_m_changing *g = c->changing;
+    const struct lh_m_pending_changes *g = c->changing;
 
     if (!c->follows) {
         m->counts.changes_refused++;
@@ -149,7 +149,7 @@ static void too_late(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
     struct lh_m_change *c = change_of_timer(timer);
-    struct lh_m_changing *g = c->changing;
+    struct lh_m_pending_changes *g = c->changing;
     char text[LH_TEXT_BYTES];
 
     LH_MARK("change-waited-too-long");
@@ -166,7 +166,7 @@ static void too_late(void *core, struct lh_timer *timer)
                 ? "what readers were promised is not over yet"
                 : "other changes of the value come first");
     lh_m_change_refuse(m, c, LH_ERR_LEASE_HELD, text);
-    lh_m_changing_work(m, g);
+    lh_m_pending_changes_work(m, g);
 }
 
 static struct lh_duration wait_of(const struct lh_master *m, uint64_t wait_ms)
@@ -206,11 +206,11 @@ static int check_request(
 
 bool lh_m_change_fits(const struct lh_master *m, const struct lh_m_name *name, size_t size)
 {
-    const struct lh_m_changing *g = lh_m_changing_of(name);
+    const struct lh_m_pending_changes *g = lh_m_pending_changes_of(name);
 
     return (g == NULL || g->change_count < m->config.changes_max) &&
-           m->valuing->change_count < m->config.changes_waiting_max &&
-           m->valuing->change_bytes + size <= m->config.changes_bytes_max;
+           m->value_state->change_count < m->config.changes_waiting_max &&
+           m->value_state->change_bytes + size <= m->config.changes_bytes_max;
 }
 
 static int check_bounds(const struct lh_master *m, const Leasehold__ChangeRequest *request,
@@ -245,7 +245,7 @@ static void refuse_at_once(
     struct lh_master *m, uint64_t link, const char *name, int error, const char *text)
 {
     Leasehold__ChangeReply reply = LEASEHOLD__CHANGE_REPLY__INIT;
-    const struct lh_m_changing *g = lh_m_changing_of(lh_m_name_find(m, name));
+    const struct lh_m_pending_changes *g = lh_m_pending_changes_of(lh_m_name_find(m, name));
 
     m->counts.changes_refused++;
     reply.error = lh_m_wire_error(error);

@@ -73,7 +73,7 @@ static void say_policy(struct lh_master *m, const struct lh_m_name *name, const 
 
 static void say_change(struct lh_master *m, const struct lh_m_name *name, const struct saying *s)
 {
-    const struct lh_m_changing *g = name->more->changing;
+    const struct lh_m_pending_changes *g = name->more->changing;
 
     if (g->phase == LH_M_COMMITTED) {
         say(s, "A change of it is being committed.");
@@ -98,7 +98,7 @@ void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold_
     void (*sentence)(void *arg, const char *sentence), void *arg)
 {
     const struct saying s = {.say = sentence, .arg = arg};
-    const struct lh_m_changing *g = name->more->changing;
+    const struct lh_m_pending_changes *g = name->more->changing;
 
     info->caches = name->caches;
     info->changing = g != NULL;

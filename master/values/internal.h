@@ -9,7 +9,7 @@
  * committed. */
 struct lh_m_change {
     struct lh_m_pending call; /* who asked; unused if `follows` */
-    struct lh_m_changing *changing;
+    struct lh_m_pending_changes *changing;
     bool follows; /* the session is over that the value of revision `revision` is attached to */
     bool remove, if_revision, force, attach;
     uint64_t revision, token;
@@ -36,19 +36,19 @@ struct lh_m_waiting_read {
 /* Of a name with changes that wait or are being committed (VAL-2). From its begin on no cache lease
  * is given. It ends when there is nothing more to do and nobody caches the value: also if the last
  * change was refused meanwhile, since who was told to drop the value has no lease any more. */
-enum lh_m_changing_phase {
+enum lh_m_pending_changes_phase {
     LH_M_DROPPING,  /* caches are told, and awaited; then the first change is judged */
     LH_M_COMMITTED, /* its commit is not durable yet; reads wait */
     LH_M_ANSWERING, /* reads that waited are answered, a few in each step */
 };
 
-struct lh_m_changing {
+struct lh_m_pending_changes {
     struct lh_m_name *name;
-    enum lh_m_changing_phase phase;
+    enum lh_m_pending_changes_phase phase;
     uint64_t number;   /* as Drop and Dropped have it: one for all changes until the next
                                 commit, since no lease is given in between */
-    bool all_told;     /* each cache was */
-    bool in_work;      /* in `m->valuing->work` */
+    bool all_notified; /* each cache was */
+    bool in_work;      /* in `m->value_state->work` */
     uint64_t ticket;   /* COMMITTED: of the commit ... */
     uint64_t revision; /* ... and of the change */
     TAILQ_HEAD(, lh_m_change) changes;
@@ -58,11 +58,11 @@ struct lh_m_changing {
     struct lh_instant awaited;  /* the longest lease of those that were told ends then */
     struct lh_instant promised; /* for so long the old value may be served without a lease */
     struct lh_timer timer;      /* what was promised, also of its prefixes, ends */
-    TAILQ_ENTRY(lh_m_changing) all_link, work_link, committed_link;
+    TAILQ_ENTRY(lh_m_pending_changes) all_link, work_link, committed_link;
 };
 
 /* Whoever reads the value now may not cache it. NULL is allowed: it does not change. */
-static inline bool lh_m_gives_no_lease(const struct lh_m_changing *g)
+static inline bool lh_m_gives_no_lease(const struct lh_m_pending_changes *g)
 {
     return g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes));
 }
@@ -119,14 +119,14 @@ struct lh_m_late_drop {
 };
 
 /* All that this folder remembers. */
-struct lh_m_valuing {
+struct lh_m_value_state {
     uint64_t last_number;              /* of a changing */
     uint64_t durable;                  /* the last change that is */
     uint64_t policy_ticket;            /* of the last commit with a policy */
     size_t change_count, change_bytes; /* that wait */
     size_t follow_count;               /* of these, for sessions that are over */
     size_t read_count;                 /* that wait */
-    TAILQ_HEAD(lh_m_changings, lh_m_changing) all, work, committed;
+    TAILQ_HEAD(lh_m_pending_changes_list, lh_m_pending_changes) all, work, committed;
     STAILQ_HEAD(, lh_m_late_drop) late_drops;
     size_t late_drop_count;
     STAILQ_HEAD(, lh_m_ended) ended;
@@ -145,7 +145,7 @@ struct lh_m_valuing {
 
 /* Something was looked at. Who is looked at in a step makes some progress in it, however little is
  * left of it: so each costs something once it has been done. */
-static inline void lh_m_spend(struct lh_m_valuing *v)
+static inline void lh_m_spend(struct lh_m_value_state *v)
 {
     v->left.work -= v->left.work > 0;
 }
@@ -156,7 +156,7 @@ static inline uint64_t lh_m_revision_of(const struct lh_m_name *name)
     return name == NULL || name->more->value == NULL ? 0 : name->more->value->revision;
 }
 
-static inline struct lh_m_changing *lh_m_changing_of(const struct lh_m_name *name)
+static inline struct lh_m_pending_changes *lh_m_pending_changes_of(const struct lh_m_name *name)
 {
     return name == NULL ? NULL : name->more->changing;
 }
@@ -183,22 +183,23 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p, const Leaseho
 
 void lh_m_value_info(const struct lh_m_value *v, bool with_bytes, Leasehold__ValueInfo *info);
 
-/* ---- changing.c */
+/* ---- pending_changes.c */
 
 /* A change of the name waits; queued last. Takes it over. */
 void lh_m_change_add(struct lh_master *m, struct lh_m_name *name, struct lh_m_change *c);
 void lh_m_change_free(struct lh_master *m, struct lh_m_change *c);
 /* Something happened that it may have waited for. */
-void lh_m_changing_work(struct lh_master *m, struct lh_m_changing *g);
-void lh_m_changing_step(struct lh_master *m);
-void lh_m_changing_durable(struct lh_master *m);
-void lh_m_changing_free(struct lh_master *m, struct lh_m_changing *g);
+void lh_m_pending_changes_work(struct lh_master *m, struct lh_m_pending_changes *g);
+void lh_m_pending_changes_step(struct lh_master *m);
+void lh_m_pending_changes_durable(struct lh_master *m);
+void lh_m_pending_changes_free(struct lh_master *m, struct lh_m_pending_changes *g);
 /* VAL-2: for how long, from its last heartbeat on, the program may serve the old value without a
  * lease. The change waits for that from now on. */
-struct lh_duration lh_m_changing_promise(
-    struct lh_master *m, const struct lh_m_program *p, struct lh_m_changing *g);
+struct lh_duration lh_m_pending_changes_promise(
+    struct lh_master *m, const struct lh_m_program *p, struct lh_m_pending_changes *g);
 /* The program may serve the value: it is told to drop it. */
-void lh_m_say_drop(struct lh_master *m, struct lh_m_program *p, const struct lh_m_changing *g);
+void lh_m_notify_drop(
+    struct lh_master *m, struct lh_m_program *p, const struct lh_m_pending_changes *g);
 
 /* ---- changes.c */
 
@@ -239,7 +240,7 @@ bool lh_m_attached_waiting(const struct lh_master *m);
 /* ---- broadcasts.c */
 
 /* A name begins, or has ended, to change: what covers it promises nothing meanwhile. */
-void lh_m_broadcast_changing(struct lh_master *m, const char *name, int by);
+void lh_m_broadcast_pending(struct lh_master *m, const char *name, int by);
 /* When the last promise about the name is over. */
 struct lh_instant lh_m_broadcast_promised(struct lh_master *m, const char *name);
 void lh_m_broadcast_changed(struct lh_master *m, const char *name, uint64_t revision);

@@ -109,7 +109,7 @@ bool lh_m_path_changes(struct lh_master *m, uint64_t link, const char *path, enu
         return false;
     snprintf(lookup, sizeof lookup, ":%s", path);
     struct lh_m_name *name = lh_m_name_find(m, lookup);
-    if (name == NULL ? !lh_m_lookups_awaited(m) : name == m->valuing->clear)
+    if (name == NULL ? !lh_m_lookups_awaited(m) : name == m->value_state->clear)
         return false;
     if (!lh_m_change_fits(m, name, protobuf_c_message_get_packed_size(request))) {
         lh_m_refuse(m, link, method, LH_ERR_NO_MEMORY,
@@ -134,9 +134,9 @@ bool lh_m_path_carry_out(struct lh_master *m, struct lh_m_change *c)
     uint64_t link = c->call.link, file = before == NULL ? 0 : before->id;
 
     lh_m_pending_resume(m, &c->call);
-    m->valuing->clear = name;
+    m->value_state->clear = name;
     c->carry_out(m, link, c->request);
-    m->valuing->clear = NULL;
+    m->value_state->clear = NULL;
     m->calls.taken = taken;
     lh_m_change_free(m, c);
     const struct lh_m_file *now = lh_m_file_by_path(m, path_of(name->text));

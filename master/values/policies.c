@@ -91,7 +91,7 @@ void lh_m_set_policy(struct lh_master *m, uint64_t link, const Leasehold__SetPol
     else
         set(m, request->policy);
     lh_m_broadcast_policy(m, request->policy->prefix);
-    m->valuing->policy_ticket = m->commit.next_ticket;
+    m->value_state->policy_ticket = m->commit.next_ticket;
     lh_m_reply(m, link, m->commit.next_ticket, &reply.base);
 }
 
@@ -119,7 +119,7 @@ void lh_m_list_policies(
         pointers[reply.n_policies++] = item;
     }
     reply.policies = pointers;
-    lh_m_reply(m, link, m->valuing->policy_ticket, &reply.base);
+    lh_m_reply(m, link, m->value_state->policy_ticket, &reply.base);
     free(items);
     free(pointers);
 }

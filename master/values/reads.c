@@ -11,7 +11,7 @@ static void say(struct lh_master *m, struct lh_m_program *p, Leasehold__ValueRea
 
     answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE;
     answer.value = read;
-    lh_m_say_answer(m, p, &answer);
+    lh_m_reply_answer(m, p, &answer);
 }
 
 static void say_error(
@@ -51,7 +51,7 @@ static void fill_lease(
     struct lh_m_name *name = lh_m_name_find(m, text);
     struct lh_duration term = lh_duration_add(
         lh_m_is_lookup(text) ? lh_m_lookup_term(m) : lh_m_value_term(m, name, policy),
-        lh_instant_until(p->session.lessee.received_at, m->now));
+        lh_instant_until(p->session.client.received_at, m->now));
 
     if (policy->broadcast)
         return; /* nothing is kept of who reads it (VAL-5) */
@@ -83,7 +83,7 @@ static bool is_leased(const struct lh_master *m, const char *text)
 void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__ReadValue *asked, struct lh_m_name *name)
 {
-    struct lh_m_changing *g = lh_m_changing_of(name);
+    struct lh_m_pending_changes *g = lh_m_pending_changes_of(name);
     bool lookup = lh_m_is_lookup(asked->name);
     Leasehold__ValueRead read = LEASEHOLD__VALUE_READ__INIT;
     uint8_t bytes[LH_M_LOOKUP_BYTES];
@@ -103,7 +103,7 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
         if (asked->lease && is_leased(m, asked->name) &&
             !(lookup && read.error != LEASEHOLD__ERROR_CODE__OK))
             read.term_ns =
-                lh_term_for_holder(lh_m_changing_promise(m, p, g), m->config.drift_ppm).ns;
+                lh_term_for_holder(lh_m_pending_changes_promise(m, p, g), m->config.drift_ppm).ns;
         if (asked->lease && LH_PLANTED("lease-given-while-changing")) {
             read.changing = 0;
             read.leased = true;
@@ -128,14 +128,14 @@ void lh_m_value_read(struct lh_master *m, struct lh_m_program *p, const Leasehol
         return;
     }
     struct lh_m_name *name = lh_m_name_find(m, asked->name);
-    struct lh_m_changing *g = lh_m_changing_of(name);
+    struct lh_m_pending_changes *g = lh_m_pending_changes_of(name);
     if (g == NULL || g->phase == LH_M_DROPPING ||
         (g->phase == LH_M_ANSWERING && STAILQ_EMPTY(&g->reads))) {
         lh_m_answer_read(m, p, asked, name);
         return;
     }
     /* VAL-2 (4): what is being committed may be lost yet, and the old value is it no more. */
-    if (m->valuing->read_count >= m->config.reads_waiting_max) {
+    if (m->value_state->read_count >= m->config.reads_waiting_max) {
         say_error(m, p, asked->id, LH_ERR_UNAVAILABLE,
             "too many reads wait for changes that are being committed: try again");
         return;
@@ -147,14 +147,14 @@ void lh_m_value_read(struct lh_master *m, struct lh_m_program *p, const Leasehol
     r->revision = asked->revision;
     r->lease = asked->lease;
     STAILQ_INSERT_TAIL(&g->reads, r, next);
-    m->valuing->read_count++;
+    m->value_state->read_count++;
 }
 
 void lh_m_value_dropped(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Dropped *dropped)
 {
     struct lh_m_name *name = lh_m_name_find(m, dropped->name);
-    const struct lh_m_changing *g = lh_m_changing_of(name);
+    const struct lh_m_pending_changes *g = lh_m_pending_changes_of(name);
 
     if (name == NULL)
         return;
@@ -200,8 +200,8 @@ void lh_m_get(struct lh_master *m, uint64_t link, const Leasehold__GetRequest *r
         return;
     }
     const struct lh_m_name *name = lh_m_name_find(m, request->name);
-    const struct lh_m_changing *g = lh_m_changing_of(name);
-    reply.store_revision = m->valuing->durable;
+    const struct lh_m_pending_changes *g = lh_m_pending_changes_of(name);
+    reply.store_revision = m->value_state->durable;
     if (g != NULL && g->phase == LH_M_COMMITTED) {
         ticket = g->ticket; /* VAL-2 (4): the answer waits */
         reply.store_revision = g->revision;

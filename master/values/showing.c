@@ -21,13 +21,13 @@ static void say_dropped(struct showing *s, const char *name)
 
 static void drop_later(struct showing *s, const struct lh_m_name *name)
 {
-    if (s->m->valuing->late_drop_count >= s->m->config.late_drops_max)
+    if (s->m->value_state->late_drop_count >= s->m->config.late_drops_max)
         return; /* then its lease ends with its session as it is now */
     struct lh_m_late_drop *d = lh_alloc(sizeof *d);
-    s->m->valuing->late_drop_count++;
+    s->m->value_state->late_drop_count++;
     d->link = s->p->session.link;
     d->name = name->number;
-    STAILQ_INSERT_TAIL(&s->m->valuing->late_drops, d, next);
+    STAILQ_INSERT_TAIL(&s->m->value_state->late_drops, d, next);
 }
 
 /* The program may serve the value until it hears otherwise, so the lease is there, and ends with
@@ -39,10 +39,10 @@ static bool hold(struct showing *s, struct lh_m_name *name)
     struct lh_lease_info info;
     uint64_t key = lh_m_cache_key(name);
 
-    if (!lh_light_find(&m->leases, &p->session.lessee, key, &info) &&
-        (p->session.lessee.promised == 0 || !lh_m_cache_grant(m, p, name, p->term)))
+    if (!lh_untracked_find(&m->leases, &p->session.client, key, &info) &&
+        (p->session.client.promised == 0 || !lh_m_cache_grant(m, p, name, p->term)))
         return false;
-    return lh_light_cut(&m->leases, &p->session.lessee, key, LH_INSTANT_NEVER) == LH_OK;
+    return lh_untracked_cut(&m->leases, &p->session.client, key, LH_INSTANT_NEVER) == LH_OK;
 }
 
 static bool may_go_on(struct showing *s, struct lh_m_name *name, struct lh_duration *term)
@@ -65,7 +65,7 @@ static void note(struct showing *s, const struct lh_m_name *name)
  * master knows only that it is not longer than the session's; within a reign the engine knows. */
 static struct lh_duration served_unheard(const struct showing *s)
 {
-    return s->p->session.lessee.promised != 0 && !LH_PLANTED("unheard-cache-lease-not-waited-for")
+    return s->p->session.client.promised != 0 && !LH_PLANTED("unheard-cache-lease-not-waited-for")
                ? s->p->term
                : lh_nanoseconds(0);
 }
@@ -81,7 +81,7 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
         return;
     }
     struct lh_m_name *name = lh_m_name_get(m, shown->name);
-    const struct lh_m_changing *g = name->more->changing;
+    const struct lh_m_pending_changes *g = name->more->changing;
     bool changing = g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes));
     /* Reads that waited may be answered yet: those that were have leases of the new value. */
     bool commits = g != NULL && g->phase == LH_M_COMMITTED;
@@ -121,7 +121,7 @@ static int compare_numbers(const void *a, const void *b)
 
 static void free_unshown(struct showing *s)
 {
-    struct lh_lessee *lessee = &s->p->session.lessee;
+    struct lh_lease_client *client = &s->p->session.client;
     size_t count = 0, capacity = 0;
     struct lh_lease_info info;
     uint32_t *gone = NULL;
@@ -129,7 +129,7 @@ static void free_unshown(struct showing *s)
 
     if (s->count > 0)
         qsort(s->names, s->count, sizeof *s->names, compare_numbers);
-    while (lh_grantor_session_next(s->m->leases.engine, lessee->session, &cursor, &info)) {
+    while (lh_grantor_session_next(s->m->leases.engine, client->session, &cursor, &info)) {
         uint32_t number = (uint32_t)lh_lease_id(info.key);
         if (lh_lease_kind(info.key) != LH_M_LEASE_VALUE ||
             (s->count > 0 &&
@@ -150,7 +150,7 @@ static void subscribe(struct showing *s, const char *prefix)
     const char *why;
 
     if (!lh_m_subscribe(s->m, s->p, prefix, &why))
-        lh_m_say_refused(s->m, s->p, 0, prefix, LH_ERR_INVALID_ARGUMENT, why);
+        lh_m_reply_refused(s->m, s->p, 0, prefix, LH_ERR_INVALID_ARGUMENT, why);
 }
 
 void lh_m_values_shown(struct lh_master *m, struct lh_m_program *p,

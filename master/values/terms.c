@@ -58,9 +58,9 @@ bool lh_m_cache_grant(
     uint64_t key = lh_m_cache_key(name);
     struct lh_lease_info info;
 
-    bool had = lh_light_find(&m->leases, &p->session.lessee, key, &info);
+    bool had = lh_untracked_find(&m->leases, &p->session.client, key, &info);
     name->leases++; /* others that have run out go now: the name is not to go with the last one */
-    bool has = lh_light_continue(&m->leases, &p->session.lessee, key, CACHE_VERSION,
+    bool has = lh_untracked_continue(&m->leases, &p->session.client, key, CACHE_VERSION,
                    LH_LEASE_SHARED, term) == LH_OK;
     if (!has || had) {
         name->leases--;
@@ -78,21 +78,21 @@ static void gone(struct lh_master *m, struct lh_m_program *p, struct lh_m_name *
     name->caches--;
     name->leases--;
     if (name->more->changing != NULL)
-        lh_m_changing_work(m, name->more->changing);
+        lh_m_pending_changes_work(m, name->more->changing);
     else
         lh_m_name_settle(m, name);
 }
 
 void lh_m_cache_release(struct lh_master *m, struct lh_m_program *p, struct lh_m_name *name)
 {
-    if (lh_light_release(&m->leases, &p->session.lessee, lh_m_cache_key(name), CACHE_VERSION) ==
+    if (lh_untracked_release(&m->leases, &p->session.client, lh_m_cache_key(name), CACHE_VERSION) ==
         LH_OK)
         gone(m, p, name);
 }
 
-static void ended(void *core, uint64_t id, struct lh_lessee *lessee)
+static void ended(void *core, uint64_t id, struct lh_lease_client *client)
 {
-    struct lh_m_program *p = lh_m_lessee_program(lessee);
+    struct lh_m_program *p = lh_m_client_program(client);
     struct lh_master *m = core;
 
     LH_MARK("cache-lease-ran-out");
@@ -101,4 +101,4 @@ static void ended(void *core, uint64_t id, struct lh_lessee *lessee)
     lh_m_program_settle(m, p);
 }
 
-const struct lh_light_owner lh_m_cache_leases = {.ended = ended};
+const struct lh_untracked_owner lh_m_cache_leases = {.ended = ended};

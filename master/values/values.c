@@ -5,7 +5,7 @@
 
 void lh_m_values_init(struct lh_master *m)
 {
-    struct lh_m_valuing *v = lh_alloc(sizeof *v);
+    struct lh_m_value_state *v = lh_alloc(sizeof *v);
 
     TAILQ_INIT(&v->all);
     TAILQ_INIT(&v->work);
@@ -15,19 +15,19 @@ void lh_m_values_init(struct lh_master *m)
     RB_INIT(&v->broadcasts);
     TAILQ_INIT(&v->idle);
     TAILQ_INIT(&v->busy);
-    m->valuing = v;
+    m->value_state = v;
 }
 
 void lh_m_values_deinit(struct lh_master *m)
 {
-    struct lh_m_valuing *v = m->valuing;
-    struct lh_m_changing *g;
+    struct lh_m_value_state *v = m->value_state;
+    struct lh_m_pending_changes *g;
     struct lh_m_late_drop *d;
     struct lh_m_ended *e;
     struct lh_m_program *p;
 
     while ((g = TAILQ_FIRST(&v->all)) != NULL)
-        lh_m_changing_free(m, g);
+        lh_m_pending_changes_free(m, g);
     while ((d = STAILQ_FIRST(&v->late_drops)) != NULL) {
         STAILQ_REMOVE_HEAD(&v->late_drops, next);
         free(d);
@@ -42,22 +42,22 @@ void lh_m_values_deinit(struct lh_master *m)
     lh_m_broadcasts_deinit(m);
     lh_m_watch_end(m, LH_OK, NULL);
     free(v);
-    m->valuing = NULL;
+    m->value_state = NULL;
 }
 
 void lh_m_values_start(struct lh_master *m)
 {
-    m->valuing->durable = m->history.last;
+    m->value_state->durable = m->history.last;
     lh_m_broadcasts_start(m);
     lh_m_attached_start(m);
 }
 
 void lh_m_values_all_back(struct lh_master *m)
 {
-    struct lh_m_changing *g;
+    struct lh_m_pending_changes *g;
 
-    TAILQ_FOREACH(g, &m->valuing->all, all_link)
-        lh_m_changing_work(m, g);
+    TAILQ_FOREACH(g, &m->value_state->all, all_link)
+        lh_m_pending_changes_work(m, g);
 }
 
 void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p)
@@ -69,16 +69,16 @@ void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p)
 
 void lh_m_values_durable(struct lh_master *m)
 {
-    lh_m_changing_durable(m);
+    lh_m_pending_changes_durable(m);
 }
 
 void lh_m_values_stop(struct lh_master *m, int error, const char *text)
 {
-    struct lh_m_changing *g;
+    struct lh_m_pending_changes *g;
     struct lh_m_change *c;
 
     lh_m_watch_end(m, error, text);
-    TAILQ_FOREACH(g, &m->valuing->all, all_link) {
+    TAILQ_FOREACH(g, &m->value_state->all, all_link) {
         while ((c = TAILQ_FIRST(&g->changes)) != NULL) {
             if (!c->follows)
                 lh_m_pending_fail(m, &c->call, error, text);
@@ -91,32 +91,33 @@ void lh_m_values_step(struct lh_master *m)
 {
     if (!m->stopping)
         lh_m_attached_step(m);
-    m->valuing->left.work = m->config.step_work;
-    m->valuing->left.commits = m->config.changes_step;
-    m->valuing->left.bytes = m->config.changes_step_bytes;
-    lh_m_changing_step(m);
-    m->valuing->left.work = m->config.step_work; /* each has its own: neither starves the other */
+    m->value_state->left.work = m->config.step_work;
+    m->value_state->left.commits = m->config.changes_step;
+    m->value_state->left.bytes = m->config.changes_step_bytes;
+    lh_m_pending_changes_step(m);
+    m->value_state->left.work =
+        m->config.step_work; /* each has its own: neither starves the other */
     lh_m_watch_step(m);
 }
 
 bool lh_m_values_busy(const struct lh_master *m)
 {
-    return !TAILQ_EMPTY(&m->valuing->work) || !TAILQ_EMPTY(&m->valuing->busy) ||
-           !STAILQ_EMPTY(&m->valuing->late_drops) || (!m->stopping && lh_m_attached_waiting(m));
+    return !TAILQ_EMPTY(&m->value_state->work) || !TAILQ_EMPTY(&m->value_state->busy) ||
+           !STAILQ_EMPTY(&m->value_state->late_drops) || (!m->stopping && lh_m_attached_waiting(m));
 }
 
 /* ---- For figures. */
 
 void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *figures)
 {
-    *figures = (struct lh_m_values_figures){.changes_waiting = m->valuing->change_count,
-        .reads_waiting = m->valuing->read_count,
-        .watchers = HASH_COUNT(m->valuing->watchers) + lh_m_lock_watchers(m)};
+    *figures = (struct lh_m_values_figures){.changes_waiting = m->value_state->change_count,
+        .reads_waiting = m->value_state->read_count,
+        .watchers = HASH_COUNT(m->value_state->watchers) + lh_m_lock_watchers(m)};
 }
 
 /* ---- What must hold. */
 
-static void check_changing(const struct lh_master *m, const struct lh_m_changing *g)
+static void check_pending_changes(const struct lh_master *m, const struct lh_m_pending_changes *g)
 {
     const struct lh_m_waiting_read *r;
     const struct lh_m_change *c;
@@ -136,14 +137,14 @@ static void check_changing(const struct lh_master *m, const struct lh_m_changing
 
 static void check_counts(const struct lh_master *m)
 {
-    const struct lh_m_valuing *v = m->valuing;
+    const struct lh_m_value_state *v = m->value_state;
     size_t changes = 0, reads = 0, follows = 0;
     const struct lh_m_waiting_read *r;
-    const struct lh_m_changing *g;
+    const struct lh_m_pending_changes *g;
     const struct lh_m_change *c;
 
     TAILQ_FOREACH(g, &v->all, all_link) {
-        check_changing(m, g);
+        check_pending_changes(m, g);
         changes += g->change_count;
         TAILQ_FOREACH(c, &g->changes, link)
             follows += c->follows;
@@ -178,17 +179,17 @@ static void check_watchers(const struct lh_master *m)
     const struct lh_m_watcher *w;
     size_t queued = 0, in_flight = 0;
 
-    TAILQ_FOREACH(w, &m->valuing->idle, queue) {
+    TAILQ_FOREACH(w, &m->value_state->idle, queue) {
         LH_ASSERT(!w->busy && !w->in_flight);
         queued++;
     }
-    TAILQ_FOREACH(w, &m->valuing->busy, queue) {
+    TAILQ_FOREACH(w, &m->value_state->busy, queue) {
         LH_ASSERT(w->busy && !w->in_flight);
         queued++;
     }
-    for (w = m->valuing->watchers; w != NULL; w = w->hh.next)
+    for (w = m->value_state->watchers; w != NULL; w = w->hh.next)
         in_flight += w->in_flight;
-    LH_ASSERT(queued + in_flight == HASH_COUNT(m->valuing->watchers));
+    LH_ASSERT(queued + in_flight == HASH_COUNT(m->value_state->watchers));
 }
 
 void lh_m_values_check(const struct lh_master *m)

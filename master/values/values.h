@@ -31,7 +31,7 @@ bool lh_m_path_changes(struct lh_master *m, uint64_t link, const char *path, enu
 /* How many sessions may have cached which file has the path; `*changing`: a call waits for them. */
 size_t lh_m_path_caches(const struct lh_master *m, const char *path, bool *changing);
 /* Leases of the kind LH_M_LEASE_VALUE. */
-extern const struct lh_light_owner lh_m_cache_leases;
+extern const struct lh_untracked_owner lh_m_cache_leases;
 /* The session is over: what is attached to it is deleted (VAL-4), its broadcasts end. */
 void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p);
 /* All sessions are back or over: changes may complete. */

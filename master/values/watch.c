@@ -10,7 +10,7 @@ static struct lh_m_watcher *find(const struct lh_master *m, uint64_t link)
 {
     struct lh_m_watcher *w;
 
-    HASH_FIND(hh, m->valuing->watchers, &link, sizeof link, w);
+    HASH_FIND(hh, m->value_state->watchers, &link, sizeof link, w);
     return w;
 }
 
@@ -20,20 +20,20 @@ static void put(struct lh_master *m, struct lh_m_watcher *w, bool busy)
 {
     w->busy = busy;
     w->in_flight = false;
-    TAILQ_INSERT_TAIL(busy ? &m->valuing->busy : &m->valuing->idle, w, queue);
+    TAILQ_INSERT_TAIL(busy ? &m->value_state->busy : &m->value_state->idle, w, queue);
 }
 
 static void take(struct lh_master *m, struct lh_m_watcher *w)
 {
     if (!w->in_flight)
-        TAILQ_REMOVE(w->busy ? &m->valuing->busy : &m->valuing->idle, w, queue);
+        TAILQ_REMOVE(w->busy ? &m->value_state->busy : &m->value_state->idle, w, queue);
     w->in_flight = true;
 }
 
 static void drop(struct lh_master *m, struct lh_m_watcher *w)
 {
     take(m, w);
-    HASH_DELETE(hh, m->valuing->watchers, w);
+    HASH_DELETE(hh, m->value_state->watchers, w);
     free(w->prefix);
     free(w->after);
     free(w);
@@ -43,9 +43,9 @@ void lh_m_watch_wake(struct lh_master *m)
 {
     struct lh_m_watcher *w;
 
-    TAILQ_FOREACH(w, &m->valuing->idle, queue)
+    TAILQ_FOREACH(w, &m->value_state->idle, queue)
         w->busy = true; /* each is looked at next anyway */
-    TAILQ_CONCAT(&m->valuing->busy, &m->valuing->idle, queue);
+    TAILQ_CONCAT(&m->value_state->busy, &m->value_state->idle, queue);
 }
 
 /* ---- Replies. */
@@ -107,7 +107,7 @@ static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
     r->message.events = r->pointers;
     m->counts.watch_events += r->message.n_events;
     take(m, w);
-    lh_fx_send_told(m->fx, w->link, &r->message.base, NULL);
+    lh_fx_send_notified(m->fx, w->link, &r->message.base, NULL);
 }
 
 /* ---- What there is. */
@@ -123,7 +123,7 @@ static void begin(struct lh_master *m, struct lh_m_watcher *w)
     m->counts.watch_resets++;
     w->state = LH_M_WATCH_BEGINS;
     w->resetting = true;
-    w->next = m->valuing->durable + 1;
+    w->next = m->value_state->durable + 1;
     free(w->after);
     w->after = NULL;
 }
@@ -134,9 +134,9 @@ static bool is_followed_from(const struct lh_master *m, uint64_t revision)
 {
     const struct lh_m_value_change *c;
 
-    if (revision == m->valuing->durable + 1)
+    if (revision == m->value_state->durable + 1)
         return true;
-    if (revision == 0 || revision > m->valuing->durable)
+    if (revision == 0 || revision > m->value_state->durable)
         return false;
     c = lh_m_history_from(m, revision - 1);
     return c != NULL && c->revision <= revision;
@@ -165,12 +165,12 @@ static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *
     struct lh_m_name *n = next_name(m, w), *last = NULL;
 
     for (; n != NULL && is_under(w, n->text); n = lh_m_name_next(n)) {
-        const struct lh_m_changing *g = n->more->changing;
+        const struct lh_m_pending_changes *g = n->more->changing;
         const struct lh_m_value *v = n->more->value;
         *waits = g != NULL && g->phase == LH_M_COMMITTED;
-        if (*waits || is_full(m, r) || (last != NULL && m->valuing->left.work == 0))
+        if (*waits || is_full(m, r) || (last != NULL && m->value_state->left.work == 0))
             break;
-        lh_m_spend(m->valuing);
+        lh_m_spend(m->value_state);
         last = n;
         if (v != NULL && v->revision < w->next)
             add(w, r, n->text, v->revision, &v->bytes, v->attached ? v->session : NULL);
@@ -186,18 +186,18 @@ static bool add_changes(struct lh_master *m, struct lh_m_watcher *w, struct repl
     const struct lh_m_value_change *c;
     uint64_t first = w->next;
 
-    while ((c = lh_m_history_from(m, w->next)) != NULL && c->revision <= m->valuing->durable) {
-        if (is_full(m, r) || (w->next > first && m->valuing->left.work == 0))
+    while ((c = lh_m_history_from(m, w->next)) != NULL && c->revision <= m->value_state->durable) {
+        if (is_full(m, r) || (w->next > first && m->value_state->left.work == 0))
             return false;
-        lh_m_spend(m->valuing);
+        lh_m_spend(m->value_state);
         w->next = c->revision + 1;
         if (!is_under(w, c->name) || (r->message.n_events > 0 && LH_PLANTED("watch-event-lost")))
             continue;
         add(w, r, c->name, c->revision, c->removed ? NULL : &c->bytes,
             c->attached ? c->session : NULL);
     }
-    if (w->next <= m->valuing->durable)
-        w->next = m->valuing->durable + 1; /* the history ends before a leap */
+    if (w->next <= m->value_state->durable)
+        w->next = m->value_state->durable + 1; /* the history ends before a leap */
     return true;
 }
 
@@ -229,11 +229,11 @@ void lh_m_watch_step(struct lh_master *m)
 {
     struct lh_m_watcher *w;
 
-    while (m->valuing->left.work > 0 && (w = TAILQ_FIRST(&m->valuing->busy)) != NULL) {
-        TAILQ_REMOVE(&m->valuing->busy, w, queue);
+    while (m->value_state->left.work > 0 && (w = TAILQ_FIRST(&m->value_state->busy)) != NULL) {
+        TAILQ_REMOVE(&m->value_state->busy, w, queue);
         w->in_flight = true;
         advance(m, w);
-        lh_m_spend(m->valuing);
+        lh_m_spend(m->value_state);
     }
 }
 
@@ -259,7 +259,7 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
         refuse(m, link, LH_ERR_INVALID_ARGUMENT, "a name has at most 1024 bytes");
         return;
     }
-    if (HASH_COUNT(m->valuing->watchers) + lh_m_lock_watchers(m) >= m->config.watchers_max) {
+    if (HASH_COUNT(m->value_state->watchers) + lh_m_lock_watchers(m) >= m->config.watchers_max) {
         refuse(m, link, LH_ERR_NO_MEMORY, "there are as many watchers as there may be");
         return;
     }
@@ -275,7 +275,7 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
     if (w->next > 1 && LH_PLANTED("watch-event-twice"))
         w->next--;
     w->state = request->from == 0 ? LH_M_WATCH_BEGINS : LH_M_WATCH_FOLLOWS;
-    HASH_ADD(hh, m->valuing->watchers, link, sizeof w->link, w);
+    HASH_ADD(hh, m->value_state->watchers, link, sizeof w->link, w);
     put(m, w, true);
 }
 
@@ -304,7 +304,7 @@ void lh_m_watch_end(struct lh_master *m, int error, const char *text)
     struct lh_m_watcher *w, *next;
 
     lh_m_lock_watch_end(m, error, text);
-    HASH_ITER(hh, m->valuing->watchers, w, next) {
+    HASH_ITER(hh, m->value_state->watchers, w, next) {
         if (m->fx != NULL)
             lh_fx_close(m->fx, w->link, error, text);
         drop(m, w);

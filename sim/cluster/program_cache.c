@@ -1,6 +1,6 @@
 /* A program that reads values through the cache of a session, many times, and looks on while it
  * may serve them. (What it could serve at any moment an observer looks at itself.) */
-#include "sim/cluster/lessee.h"
+#include "sim/cluster/holder.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void get(struct lh_sim_program *p)
     lh_sim_p_name(p, lh_prng_below(&p->random, p->spec.names), name);
     char *copy = lh_strdup(name);
     r->memory = copy;
-    r->u.get.session = p->lessee->session;
+    r->u.get.session = p->holder->session;
     r->u.get.name = copy;
     r->u.get.deadline = lh_sim_p_deadline(p);
     lh_sim_call(p->node, &r->u);
@@ -31,8 +31,8 @@ static void get(struct lh_sim_program *p)
 
 static void go_on(struct lh_sim_program *p)
 {
-    if (p->lessee == NULL)
-        p->lessee = lh_alloc(sizeof *p->lessee);
+    if (p->holder == NULL)
+        p->holder = lh_alloc(sizeof *p->holder);
     if (!lh_sim_p_session(p))
         return;
     if (p->spec.names > 1 && lh_prng_below(&p->random, 500) == 0)
@@ -43,12 +43,12 @@ static void go_on(struct lh_sim_program *p)
 
 static bool wind_up(struct lh_sim_program *p)
 {
-    return p->lessee == NULL || (lh_sim_p_session_wind_up(p) && p->status.pending == 0);
+    return p->holder == NULL || (lh_sim_p_session_wind_up(p) && p->status.pending == 0);
 }
 
 static void forget(struct lh_sim_program *p)
 {
-    if (p->lessee != NULL)
+    if (p->holder != NULL)
         lh_sim_p_session_forget(p);
 }
 

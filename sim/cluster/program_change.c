@@ -1,5 +1,5 @@
 /* A program that changes values, with and without conditions; some go with its session (VAL-4). */
-#include "sim/cluster/lessee.h"
+#include "sim/cluster/holder.h"
 
 #include "proto/codec.h"
 
@@ -29,8 +29,8 @@ static void changed(struct request *r)
     const struct changing *c = r->memory;
     const Leasehold__ChangeReply *reply = (const Leasehold__ChangeReply *)r->u.master.reply;
 
-    if (reply != NULL && p->lessee != NULL)
-        p->lessee->revisions[number_of(p, c->name)] =
+    if (reply != NULL && p->holder != NULL)
+        p->holder->revisions[number_of(p, c->name)] =
             c->request.remove && r->error == LH_OK ? 0 : reply->revision;
     lh_sim_p_answered(r);
 }
@@ -43,13 +43,13 @@ static void change(struct lh_sim_program *p)
 
     if (lh_prng_chance(&p->random, CONDITIONAL)) {
         c->request.if_revision = true;
-        c->request.revision = p->lessee->revisions[number];
+        c->request.revision = p->holder->revisions[number];
     }
     c->request.force = lh_prng_chance(&p->random, FORCED);
     if (lh_prng_chance(&p->random, 20))
         c->request.wait_ms = 1 + lh_prng_below(&p->random, 2000);
-    if (attach && p->lessee->session != NULL && !p->lessee->lost) {
-        memcpy(c->session, lh_client_session_id(p->lessee->session), sizeof c->session);
+    if (attach && p->holder->session != NULL && !p->holder->lost) {
+        memcpy(c->session, lh_client_session_id(p->holder->session), sizeof c->session);
         c->request.attach.data = c->session;
         c->request.attach.len = sizeof c->session;
     }
@@ -68,8 +68,8 @@ static void looked(struct request *r)
     const struct looking *l = r->memory;
     const Leasehold__GetReply *reply = (const Leasehold__GetReply *)r->u.master.reply;
 
-    if (p->lessee != NULL && reply != NULL)
-        p->lessee->revisions[number_of(p, l->name)] =
+    if (p->holder != NULL && reply != NULL)
+        p->holder->revisions[number_of(p, l->name)] =
             r->error == LH_OK && reply->value != NULL ? reply->value->revision : 0;
     lh_sim_p_answered(r);
 }
@@ -86,8 +86,8 @@ static void look(struct lh_sim_program *p)
 
 static void go_on(struct lh_sim_program *p)
 {
-    if (p->lessee == NULL)
-        p->lessee = lh_alloc(sizeof *p->lessee);
+    if (p->holder == NULL)
+        p->holder = lh_alloc(sizeof *p->holder);
     if (p->spec.attached && !lh_sim_p_session(p))
         return;
     if (p->spec.attached && p->spec.names > 1 && lh_prng_below(&p->random, 200) == 0)
@@ -102,12 +102,12 @@ static void go_on(struct lh_sim_program *p)
 
 static bool wind_up(struct lh_sim_program *p)
 {
-    return p->lessee == NULL || (lh_sim_p_session_wind_up(p) && p->status.pending == 0);
+    return p->holder == NULL || (lh_sim_p_session_wind_up(p) && p->status.pending == 0);
 }
 
 static void forget(struct lh_sim_program *p)
 {
-    if (p->lessee != NULL)
+    if (p->holder != NULL)
         lh_sim_p_session_forget(p);
 }
 

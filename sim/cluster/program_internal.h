@@ -5,7 +5,7 @@
 
 #include "proto/leasehold.pb-c.h"
 
-struct lessee; /* a program's session and what it has in it (lessee.h) */
+struct holder; /* a program's session and what it has in it (holder.h) */
 
 /* What there is to do for a program of a kind. Each may be NULL but go_on(). */
 struct program_kind {
@@ -37,7 +37,7 @@ struct lh_sim_program {
     uint64_t used, refused; /* with an owner: the token of the last appender; one that is over */
     struct lh_client_reader *reader; /* READER */
     uint64_t names;                  /* FILES: made so far */
-    struct lessee *lessee;           /* LOCKER, CACHER, CHANGER */
+    struct holder *holder;           /* LOCKER, CACHER, CHANGER */
     struct watching *watching;       /* WATCHER */
 };
 
@@ -65,7 +65,7 @@ struct lh_instant lh_sim_p_deadline(const struct lh_sim_program *p);
 /* Its client runs, and is the one that the program has known. */
 bool lh_sim_p_lives(const struct lh_sim_program *p);
 
-/* ---- lessee.c ---- */
+/* ---- holder.c ---- */
 
 /* An exclusive lock that this locker has, by its own clock; 0: it has none. */
 uint64_t lh_sim_p_token(const struct lh_sim_program *locker, const char **name);

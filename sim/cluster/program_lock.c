@@ -1,7 +1,7 @@
 /* A program with locks. It looks at the lock before each act (TIME-5), and names its token to a
  * guard and in changes of values. */
 #include "sim/cluster/guard.h"
-#include "sim/cluster/lessee.h"
+#include "sim/cluster/holder.h"
 
 #include "base/probe.h"
 
@@ -30,7 +30,7 @@ static uint32_t slots_of(const struct lh_sim_program *p, uint64_t number)
 static struct hold *hold_of(struct lh_sim_program *p, uint64_t lock)
 {
     for (size_t i = 0; i < HOLDS_MAX; i++) {
-        struct hold *h = &p->lessee->holds[i];
+        struct hold *h = &p->holder->holds[i];
         if (h->phase == HOLD_HELD && h->lock == lock)
             return h;
     }
@@ -40,14 +40,14 @@ static struct hold *hold_of(struct lh_sim_program *p, uint64_t lock)
 static bool uses(const struct lh_sim_program *p, const char *name)
 {
     for (size_t i = 0; i < HOLDS_MAX; i++)
-        if (p->lessee->holds[i].phase != HOLD_NONE && strcmp(p->lessee->holds[i].name, name) == 0)
+        if (p->holder->holds[i].phase != HOLD_NONE && strcmp(p->holder->holds[i].name, name) == 0)
             return true;
     return false;
 }
 
 static bool is_held(const struct lh_sim_program *p, const struct hold *h)
 {
-    return lh_client_lock_left(p->lessee->session, h->lock, lh_sim_clock(p->node)).ns > 0;
+    return lh_client_lock_left(p->holder->session, h->lock, lh_sim_clock(p->node)).ns > 0;
 }
 
 /* ---- Acquiring ---- */
@@ -60,8 +60,8 @@ static void acquired(struct request *r)
     const struct lh_acquire_call *a = &r->u.acquire;
 
     lh_sim_p_end(r);
-    for (size_t i = 0; i < HOLDS_MAX && a->session == p->lessee->session; i++) {
-        struct hold *h = &p->lessee->holds[i];
+    for (size_t i = 0; i < HOLDS_MAX && a->session == p->holder->session; i++) {
+        struct hold *h = &p->holder->holds[i];
         if (h->phase != HOLD_ASKED || strcmp(h->name, a->name) != 0)
             continue;
         if (r->error != LH_OK) {
@@ -92,7 +92,7 @@ static void acquire(struct lh_sim_program *p, struct hold *h)
     memcpy(h->name, name, sizeof h->name);
     char *copy = lh_strdup(name);
     r->memory = copy;
-    r->u.acquire.session = p->lessee->session;
+    r->u.acquire.session = p->holder->session;
     r->u.acquire.name = copy;
     r->u.acquire.shared = shared;
     r->u.acquire.slots = shared ? slots_of(p, number) : 0;
@@ -112,7 +112,7 @@ static void cancel(struct lh_sim_program *p, const struct hold *h)
     char *copy = lh_strdup(h->name);
 
     r->memory = copy;
-    r->u.withdraw.session = p->lessee->session;
+    r->u.withdraw.session = p->holder->session;
     r->u.withdraw.name = copy;
     lh_sim_call(p->node, &r->u);
 }
@@ -123,7 +123,7 @@ static void release(struct lh_sim_program *p, struct hold *h)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_RELEASE, lh_sim_p_discard);
 
-    r->u.release.session = p->lessee->session;
+    r->u.release.session = p->holder->session;
     r->u.release.lock = h->lock;
     h->phase = HOLD_NONE;
     lh_sim_call(p->node, &r->u);
@@ -133,7 +133,7 @@ static void yield(struct lh_sim_program *p, struct hold *h, struct lh_duration i
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_YIELD, lh_sim_p_discard);
 
-    r->u.yield.session = p->lessee->session;
+    r->u.yield.session = p->holder->session;
     r->u.yield.lock = h->lock;
     r->u.yield.in = in;
     h->yielded = h->yielded || in.ns != LH_DURATION_FOREVER.ns;
@@ -197,7 +197,7 @@ static void event(struct lh_sim_program *p, const struct lh_session_event_call *
     struct hold *h = e->lock == 0 ? NULL : hold_of(p, e->lock);
 
     if (e->event == LH_CLIENT_LOST)
-        memset(p->lessee->holds, 0, sizeof p->lessee->holds);
+        memset(p->holder->holds, 0, sizeof p->holder->holds);
     if (h == NULL)
         return;
     if (e->event == LH_CLIENT_RECALLED)
@@ -215,9 +215,9 @@ static void go_on(struct lh_sim_program *p)
 {
     uint64_t window = p->spec.window < HOLDS_MAX ? p->spec.window : HOLDS_MAX;
 
-    if (p->lessee == NULL)
-        p->lessee = lh_alloc(sizeof *p->lessee);
-    p->lessee->event = event;
+    if (p->holder == NULL)
+        p->holder = lh_alloc(sizeof *p->holder);
+    p->holder->event = event;
     if (!lh_sim_p_session(p))
         return;
     if (p->spec.names > 1 && lh_prng_chance(&p->random, CLOSES)) {
@@ -225,7 +225,7 @@ static void go_on(struct lh_sim_program *p)
         return;
     }
     for (size_t i = 0; i < window; i++) {
-        struct hold *h = &p->lessee->holds[i];
+        struct hold *h = &p->holder->holds[i];
         if (h->phase == HOLD_HELD)
             use(p, h);
         else if (h->phase == HOLD_NONE && p->status.begun < p->spec.count)
@@ -240,10 +240,10 @@ static bool wind_up(struct lh_sim_program *p)
 {
     bool any = false;
 
-    if (p->lessee == NULL)
+    if (p->holder == NULL)
         return true;
-    for (size_t i = 0; i < HOLDS_MAX && p->lessee->session != NULL && !p->lessee->lost; i++) {
-        struct hold *h = &p->lessee->holds[i];
+    for (size_t i = 0; i < HOLDS_MAX && p->holder->session != NULL && !p->holder->lost; i++) {
+        struct hold *h = &p->holder->holds[i];
         if (h->phase == HOLD_HELD)
             use(p, h);
         any = any || h->phase != HOLD_NONE;
@@ -253,7 +253,7 @@ static bool wind_up(struct lh_sim_program *p)
 
 static void forget(struct lh_sim_program *p)
 {
-    if (p->lessee != NULL)
+    if (p->holder != NULL)
         lh_sim_p_session_forget(p);
 }
 

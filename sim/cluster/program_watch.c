@@ -33,7 +33,7 @@ static void begin(struct lh_sim_program *p)
     lh_sim_call(p->node, &r->u);
 }
 
-static void told(struct request *r)
+static void notified(struct request *r)
 {
     struct lh_sim_program *p = r->program;
     const Leasehold__WatchReply *reply = (const Leasehold__WatchReply *)r->u.watch_next.reply;
@@ -50,7 +50,7 @@ static void told(struct request *r)
 
 static void next(struct lh_sim_program *p)
 {
-    struct request *r = lh_sim_p_begin(p, LH_CALL_WATCH_NEXT, told);
+    struct request *r = lh_sim_p_begin(p, LH_CALL_WATCH_NEXT, notified);
 
     p->watching->asked = true;
     r->u.watch_next.watch = p->watching->watch;

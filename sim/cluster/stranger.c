@@ -64,8 +64,8 @@ static void forget(struct lh_sim_stranger *x, uint64_t link)
     for (size_t i = 0; i < TALKS; i++)
         if (x->talks[i].link == link)
             x->talks[i].link = 0;
-    if (x->lessee.link == link)
-        x->lessee = (struct lessee_of_stranger){.last_id = x->lessee.last_id};
+    if (x->holder.link == link)
+        x->holder = (struct stranger_holder){.last_id = x->holder.last_id};
 }
 
 /* One of its streams of that method; NULL: there is none. */
@@ -176,7 +176,7 @@ static struct lh_instant deadline(const void *self)
 
     if (x->ended)
         return LH_INSTANT_NEVER;
-    return x->lessee.shown ? lh_instant_min(x->next, x->lessee.beat_at) : x->next;
+    return x->holder.shown ? lh_instant_min(x->next, x->holder.beat_at) : x->next;
 }
 
 /* ---- Its node ---- */
@@ -187,7 +187,7 @@ static bool start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 
     x->node = node;
     memset(x->talks, 0, sizeof x->talks);
-    x->lessee = (struct lessee_of_stranger){0};
+    x->holder = (struct stranger_holder){0};
     *core = (struct lh_core){.self = x, .step = step, .deadline = deadline};
     return true;
 }

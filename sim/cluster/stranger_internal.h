@@ -29,7 +29,7 @@ struct talk {
 };
 
 /* Its session of leases. */
-struct lessee_of_stranger {
+struct stranger_holder {
     uint64_t link; /* 0: none */
     uint8_t id[16];
     bool shown;
@@ -67,7 +67,7 @@ struct lh_sim_stranger {
     uint64_t links, lanes;
     struct talk talks[TALKS];
     size_t talk;
-    struct lessee_of_stranger lessee;
+    struct stranger_holder holder;
     struct owned_capability owned[CAPABILITIES]; /* the newest at `last_owned` */
     size_t last_owned;
     struct found_lead leads[LEADS]; /* the newest */

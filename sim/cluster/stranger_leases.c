@@ -9,7 +9,7 @@
 
 static void say(struct lh_sim_stranger *x, const Leasehold__LeaseSessionRequest *m)
 {
-    lh_fx_send(x->fx, x->lessee.link, &m->base, NULL);
+    lh_fx_send(x->fx, x->holder.link, &m->base, NULL);
 }
 
 /* Some name that programs of the run use, as they make them. NULL: none does. */
@@ -41,10 +41,10 @@ static void attach(struct lh_sim_stranger *x)
 {
     Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
     Leasehold__Attach a = LEASEHOLD__ATTACH__INIT;
-    struct lessee_of_stranger *l = &x->lessee;
+    struct stranger_holder *l = &x->holder;
     char name[] = "stranger";
 
-    *l = (struct lessee_of_stranger){.link = ++x->links, .last_id = l->last_id};
+    *l = (struct stranger_holder){.link = ++x->links, .last_id = l->last_id};
     for (size_t i = 0; i < sizeof l->id; i++)
         l->id[i] = (uint8_t)lh_prng_next(&x->random);
     lh_fx_open(x->fx, l->link, LH_METHOD_LEASE_SESSION, lh_sim_name(lh_sim_master(x->cluster)),
@@ -66,11 +66,11 @@ static void beat(struct lh_sim_stranger *x, struct lh_instant now)
     Leasehold__Beat b = LEASEHOLD__BEAT__INIT;
 
     b.stamp = now.ns;
-    b.last_stamp = x->lessee.answered;
+    b.last_stamp = x->holder.answered;
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT;
     m.beat = &b;
     say(x, &m);
-    x->lessee.beat_at = lh_instant_add(now, x->lessee.every);
+    x->holder.beat_at = lh_instant_add(now, x->holder.every);
 }
 
 static void show(struct lh_sim_stranger *x, struct lh_instant now)
@@ -106,7 +106,7 @@ static void acquire(struct lh_sim_stranger *x, char *name)
     Leasehold__Acquire a = LEASEHOLD__ACQUIRE__INIT;
 
     LH_MARK("stranger-never-gives-a-lock-back");
-    a.id = ++x->lessee.last_id;
+    a.id = ++x->holder.last_id;
     a.name = name;
     a.mode = below(x, 2) == 0 ? LEASEHOLD__LOCK_MODE__SHARED : LEASEHOLD__LOCK_MODE__EXCLUSIVE;
     a.recallable = true;
@@ -120,7 +120,7 @@ static void cache(struct lh_sim_stranger *x, char *name)
     Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
     Leasehold__ReadValue r = LEASEHOLD__READ_VALUE__INIT;
 
-    r.id = ++x->lessee.last_id;
+    r.id = ++x->holder.last_id;
     r.name = name;
     r.lease = true;
     op.op_case = LEASEHOLD__LEASE_OP__OP_READ;
@@ -134,25 +134,25 @@ static void drop(struct lh_sim_stranger *x, const Leasehold__Drop *m)
     Leasehold__Dropped d = LEASEHOLD__DROPPED__INIT;
 
     LH_MARK("stranger-does-not-confirm");
-    if (below(x, 3) == 0 && x->lessee.change != 0) {
+    if (below(x, 3) == 0 && x->holder.change != 0) {
         d.name = m->name;
-        d.change = x->lessee.change;
+        d.change = x->holder.change;
         op.op_case = LEASEHOLD__LEASE_OP__OP_DROPPED;
         op.dropped = &d;
         operate(x, &op);
     }
-    x->lessee.change = m->change;
+    x->holder.change = m->change;
 }
 
 void lh_sim_x_use_leases(struct lh_sim_stranger *x)
 {
     char name[LH_SIM_PATH_MAX + 32];
 
-    if (x->lessee.link == 0)
+    if (x->holder.link == 0)
         attach(x);
-    else if (x->lessee.shown && some_name(x, name) != NULL && below(x, 4) == 0)
+    else if (x->holder.shown && some_name(x, name) != NULL && below(x, 4) == 0)
         acquire(x, name);
-    else if (x->lessee.shown && some_name(x, name) != NULL)
+    else if (x->holder.shown && some_name(x, name) != NULL)
         cache(x, name);
 }
 
@@ -162,16 +162,16 @@ void lh_sim_x_hears_of_leases(struct lh_sim_stranger *x, const struct lh_input *
 
     switch (m->body_case) {
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING:
-        x->lessee.every = lh_nanoseconds(m->greeting->term_ms * 1000000 / 3);
+        x->holder.every = lh_nanoseconds(m->greeting->term_ms * 1000000 / 3);
         show(x, in->now);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
-        x->lessee.shown = true;
-        x->lessee.answered = m->shown->stamp;
-        x->lessee.beat_at = lh_instant_add(in->now, x->lessee.every);
+        x->holder.shown = true;
+        x->holder.answered = m->shown->stamp;
+        x->holder.beat_at = lh_instant_add(in->now, x->holder.every);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
-        x->lessee.answered = m->beat->stamp;
+        x->holder.answered = m->beat->stamp;
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS:
         for (size_t i = 0; i < m->answers->n_answers; i++)
@@ -185,6 +185,6 @@ void lh_sim_x_hears_of_leases(struct lh_sim_stranger *x, const struct lh_input *
 
 void lh_sim_x_beats(struct lh_sim_stranger *x, struct lh_instant now)
 {
-    if (x->lessee.shown && lh_instant_reached(now, x->lessee.beat_at))
+    if (x->holder.shown && lh_instant_reached(now, x->holder.beat_at))
         beat(x, now);
 }

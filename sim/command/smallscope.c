@@ -32,7 +32,7 @@ static int say(const struct lh_space *space, const struct lh_explore_result *r, 
         break;
     }
     (void)printf("FAILED after %u moves\n  %s\nthe moves:\n", r->move_count, r->violation);
-    lh_explore_tell(space, r->moves, r->move_count, stdout);
+    lh_explore_narrate(space, r->moves, r->move_count, stdout);
     return LH_SIM_EXIT_SAFETY;
 }
 

@@ -69,10 +69,10 @@ static void answer(struct request *r, ProtobufCMessage *with, const struct lh_et
 /* Tells the caller, and nobody is told what comes of the request itself. */
 static void tell_caller(struct request *r, const struct lh_etcd_refusal *refusal)
 {
-    struct request *told = enqueue(r->member, r->link, r->kind);
+    struct request *notified = enqueue(r->member, r->link, r->kind);
 
     r->link = 0;
-    answer(told, NULL, refusal);
+    answer(notified, NULL, refusal);
 }
 
 /* ---- Arrival ---- */
@@ -309,8 +309,7 @@ void lh_etcd_requests_orphan(struct member *m)
         r->link = 0;
         r->deadline = UINT64_MAX;
         if (r->state == REQUEST_WAITS && is_proposal(r)) {
-            r->handed_on =
-                !r->lost && (r->late || lh_etcd_chance(e, e->config.kept_per_million));
+            r->handed_on = !r->lost && (r->late || lh_etcd_chance(e, e->config.kept_per_million));
             r->state = r->handed_on ? REQUEST_WAITS : REQUEST_ANSWERED;
         }
     }

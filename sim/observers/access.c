@@ -1,6 +1,6 @@
 /* ACC-3, ACC-7: nobody is answered what his role does not allow, by the table that was in force
  * when his call was decided; and nobody is refused what it allows. What each role may is written
- * down here once more, by the protocol's page and not by access/: a stranger reads, or may nothing,
+ * down here again, by the protocol's page and not by access/: a stranger reads, or may nothing,
  * or has a chunkserver's certificate. What ends a call is no answer. */
 #include "sim/observers/capability.h"
 

@@ -25,12 +25,12 @@ struct server_health {
     struct lh_instant silent; /* since then none was answered */
     struct lh_duration heartbeat;
     /* SES-8, of the calls to its address. */
-    uint64_t called_on; /* the link of the last one ... */
-    uint64_t call;      /* ... and the master's number of it */
+    uint64_t called_on;               /* the link of the last one ... */
+    uint64_t call;                    /* ... and the master's number of it */
     uint64_t registering, registered; /* processes: the last to do it, and the one before */
-    bool was_heard;     /* by any master */
-    bool unheard;       /* the last call of this master was in vain */
-    bool before;        /* the same, before that call ended by itself */
+    bool was_heard;                   /* by any master */
+    bool unheard;                     /* the last call of this master was in vain */
+    bool before;                      /* the same, before that call ended by itself */
 };
 
 struct health {
@@ -172,7 +172,7 @@ void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, cons
 
 /* ---- SES-6 ---- */
 
-static void check_claim(
+static void check_lock_request(
     struct lh_sim_observers *o, const struct actor *a, const Leasehold__Heartbeat *m)
 {
     const struct server_health *h = &o->health->servers[a->number];
@@ -233,7 +233,7 @@ void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct
             master_says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
         else if (a->part == PART_SERVER &&
                  m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
-            check_claim(o, a, m->heartbeat);
+            check_lock_request(o, a, m->heartbeat);
     }
 }
 

@@ -17,7 +17,7 @@ struct unfit {
 };
 
 struct lease_watch {
-    bool told[LH_SIM_NODES_MAX];      /* by number: in the present step, something of leases */
+    bool notified[LH_SIM_NODES_MAX];  /* by number: in the present step, something of leases */
     uint64_t named[LH_SIM_NODES_MAX]; /* ... by a grant of this chunk; 0: by no grant */
     struct unfit *unfit;
     size_t unfit_count, unfit_capacity;
@@ -67,9 +67,9 @@ void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a)
 {
     struct lease_watch *w = o->inv1;
 
-    if (!w->told[a->number])
+    if (!w->notified[a->number])
         return;
-    w->told[a->number] = false;
+    w->notified[a->number] = false;
     for (size_t i = 0; i < lh_ob_model_held(o, a); i++)
         check_belief(o, a, lh_ob_model_held_chunk(o, a, i));
     if (w->named[a->number] != 0)
@@ -164,7 +164,7 @@ void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         return;
     if (s->method == LH_METHOD_SESSION) {
         const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
-        w->told[a->number] = true;
+        w->notified[a->number] = true;
         if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
             w->named[a->number] = m->grant->chunk;
     } else if (s->method == LH_METHOD_APPEND && s->payload->size > 0) {
@@ -230,7 +230,7 @@ void lh_ob_inv1_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
 
     if (a->part != PART_SERVER || what != LH_SIM_LIFE_STARTED)
         return;
-    w->told[a->number] = false;
+    w->notified[a->number] = false;
     w->named[a->number] = 0;
     for (size_t i = w->unfit_count; i > 0; i--)
         if (w->unfit[i - 1].server == a->number)

@@ -78,15 +78,15 @@ static struct lwatch *find_watch(
 
 static void forget_lock(struct lwatch *w, struct ltold *t)
 {
-    LL_DELETE(w->locks_told, t);
+    LL_DELETE(w->locks_reported, t);
     free(t->name);
     free(t);
 }
 
 static void forget_locks(struct lwatch *w)
 {
-    while (w->locks_told != NULL)
-        forget_lock(w, w->locks_told);
+    while (w->locks_reported != NULL)
+        forget_lock(w, w->locks_reported);
 }
 
 void lh_ob_inv17_watch_opened(
@@ -111,7 +111,7 @@ void lh_ob_inv17_watch_closed(struct lh_sim_observers *o, const struct actor *a,
     DL_DELETE(o->leases->watches, w);
     forget_locks(w);
     free(w->prefix);
-    free(w->told);
+    free(w->notified);
     free(w);
 }
 
@@ -151,9 +151,8 @@ static void check_event(
     const struct lchange *c = change_from(o->leases, w, w->position);
 
     if (e->revision < w->position)
-        lh_sim_fail(o->sim, "INV-17", 0,
-            "%s is told once more of revision %" PRIu64 " of %s (VAL-6)", w->client->name,
-            e->revision, e->name);
+        lh_sim_fail(o->sim, "INV-17", 0, "%s is told again of revision %" PRIu64 " of %s (VAL-6)",
+            w->client->name, e->revision, e->name);
     else if (c == NULL || c->revision > e->revision)
         lh_sim_fail(o->sim, "INV-17", 0,
             "%s is told of revision %" PRIu64 " of %s, which no commit has (VAL-6)",
@@ -179,14 +178,14 @@ static const struct lvalue *value_as_of(const struct lname *n, uint64_t revision
     return i == 0 || n->values[i - 1].removed ? NULL : &n->values[i - 1];
 }
 
-static struct told *told_of(struct lwatch *w, const struct lname *n)
+static struct notified *told_of(struct lwatch *w, const struct lname *n)
 {
-    for (size_t i = 0; i < w->told_count; i++)
-        if (w->told[i].name == n)
-            return &w->told[i];
-    LH_GROW(w->told, w->told_capacity, w->told_count + 1);
-    w->told[w->told_count] = (struct told){n, 0};
-    return &w->told[w->told_count++];
+    for (size_t i = 0; i < w->reported_count; i++)
+        if (w->notified[i].name == n)
+            return &w->notified[i];
+    LH_GROW(w->notified, w->reported_capacity, w->reported_count + 1);
+    w->notified[w->reported_count] = (struct notified){n, 0};
+    return &w->notified[w->reported_count++];
 }
 
 /* What is there; or a change since the reset began. */
@@ -194,7 +193,7 @@ static void check_there(
     struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchEvent *e)
 {
     struct lname *n = lh_ob_lname(o, e->name);
-    struct told *told = told_of(w, n);
+    struct notified *notified = told_of(w, n);
     size_t i = n->value_count;
 
     while (i > 0 && n->values[i - 1].revision != e->revision)
@@ -206,7 +205,7 @@ static void check_there(
         lh_sim_fail(o->sim, "INV-17", 0,
             "%s is told after a reset that %s has revision %" PRIu64 ", which it never had so",
             w->client->name, e->name, e->revision);
-    told->revision = e->removed ? 0 : e->revision;
+    notified->revision = e->removed ? 0 : e->revision;
 }
 
 /* All is told that is there. */
@@ -218,12 +217,12 @@ static void reset_is_whole(struct lh_sim_observers *o, struct lwatch *w, uint64_
         if (!is_under(w, n->text) || failed(o))
             continue;
         const struct lvalue *v = value_as_of(n, next_one);
-        uint64_t told = told_of(w, n)->revision;
-        if (told != (v == NULL ? 0 : v->revision))
+        uint64_t notified = told_of(w, n)->revision;
+        if (notified != (v == NULL ? 0 : v->revision))
             lh_sim_fail(o->sim, "INV-17", 0,
                 "%s is told after a reset that %s has revision %" PRIu64
                 " (0: it is not there), and before %" PRIu64 " it had %" PRIu64 " (VAL-6)",
-                w->client->name, n->text, told, next_one, v == NULL ? 0 : v->revision);
+                w->client->name, n->text, notified, next_one, v == NULL ? 0 : v->revision);
     }
 }
 
@@ -253,7 +252,7 @@ static struct ltold *lock_told(
 {
     struct ltold *t;
 
-    LL_FOREACH(w->locks_told, t)
+    LL_FOREACH(w->locks_reported, t)
         if (strcmp(t->name, name) == 0 && memcmp(t->session, h->session.data, SESSION_ID) == 0)
             return t;
     return NULL;
@@ -265,7 +264,7 @@ static void lock_is_granted(
     bool shared = e->holder->mode == LEASEHOLD__LOCK_MODE__SHARED;
     struct ltold *t;
 
-    LL_FOREACH(w->locks_told, t)
+    LL_FOREACH(w->locks_reported, t)
         if (strcmp(t->name, e->name) == 0 && !(shared && t->shared))
             lh_sim_fail(o->sim, "INV-17", 0,
                 "%s is told that the lock of %s is granted with token %" PRIu64
@@ -275,10 +274,11 @@ static void lock_is_granted(
     t->name = lh_strdup(e->name);
     memcpy(t->session, e->holder->session.data, SESSION_ID);
     t->shared = shared;
-    LL_PREPEND(w->locks_told, t);
+    LL_PREPEND(w->locks_reported, t);
 }
 
-static void locks_told(struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchReply *r)
+static void locks_reported(
+    struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchReply *r)
 {
     if (r->reset)
         forget_locks(w);
@@ -295,7 +295,7 @@ static void locks_told(struct lh_sim_observers *o, struct lwatch *w, const Lease
     }
 }
 
-void lh_ob_inv17_told(
+void lh_ob_inv17_notified(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_watch_next_call *next)
 {
     struct lwatch *w = find_watch(o, a, next->watch);
@@ -304,12 +304,12 @@ void lh_ob_inv17_told(
     if (w == NULL || r == NULL || r->error != LEASEHOLD__ERROR_CODE__OK)
         return;
     if (w->locks) {
-        locks_told(o, w, r);
+        locks_reported(o, w, r);
         return;
     }
     if (r->reset) {
         w->reset = true;
-        w->told_count = 0;
+        w->reported_count = 0;
     } else if (w->position == 0 && !w->reset) {
         lh_sim_fail(o->sim, "INV-17", 0, "%s is told of changes, and not what there is (VAL-6)",
             w->client->name);

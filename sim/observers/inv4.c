@@ -29,7 +29,7 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         return;
     const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL)
-        lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_told =
+        lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_notified =
             m->record_seal->version;
     else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_COPY)
         lh_ob_replica(lh_ob_chunk(o, m->copy->chunk), a->number)->copy_ordered_at =
@@ -156,14 +156,14 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
         return;
     /* REC-7: what adds up to the seal is what was sealed, whatever the disk has of it. */
     const struct replica *r = lh_ob_replica(c, a->number);
-    if (!r->sync_failed || r->lost || r->seal_told != n->version)
+    if (!r->sync_failed || r->lost || r->seal_notified != n->version)
         check_speaker(o, a, n->chunk, "settles appends");
     check_complete(o, a, n->chunk, "settles appends");
     /* What is rotten in its header it has still in memory. */
-    bool told = lh_ob_kernel(o, c, a->number)->sealed ||
-                lh_ob_replica(c, a->number)->header_damaged ||
-                lh_ob_replica(c, a->number)->seal_told == n->version;
-    if (!c->known || !c->sealed || c->version != n->version || !told) {
+    bool notified = lh_ob_kernel(o, c, a->number)->sealed ||
+                    lh_ob_replica(c, a->number)->header_damaged ||
+                    lh_ob_replica(c, a->number)->seal_notified == n->version;
+    if (!c->known || !c->sealed || c->version != n->version || !notified) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "%s settles chunk %" PRIu64 " at version %" PRIu64
             ", at which it is not sealed%s (APP-5a)",
@@ -368,7 +368,7 @@ static void confirms(
 
     check_speaker(o, a, m->chunk, "confirms a grant");
     check_complete(o, a, m->chunk, "confirms a grant");
-    if (m->version > r->floor && m->version > r->told)
+    if (m->version > r->floor && m->version > r->notified)
         check_durable(o, a, m->chunk, UINT64_MAX);
 }
 
@@ -449,7 +449,7 @@ static void session_request(
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
         check_reports(o, a, m->register_);
         for (size_t i = 0; i < m->register_->n_replicas; i++)
-            lh_ob_replica(lh_ob_chunk(o, m->register_->replicas[i]->chunk), a->number)->told =
+            lh_ob_replica(lh_ob_chunk(o, m->register_->replicas[i]->chunk), a->number)->notified =
                 m->register_->replicas[i]->version;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:

@@ -397,7 +397,7 @@ void lh_ob_inv9_stored(
         r->ordered = true;
 }
 
-/* It counts anew: the lease may have run out, and been given once more at the same version. */
+/* It counts anew: the lease may have run out, and been given again at the same version. */
 static void recovered(struct replica *r, const struct actor *a)
 {
     r->ordered = false;

@@ -77,7 +77,7 @@ static const char *out_of_touch(const struct lh_sim_observers *o, const struct a
         lh_instant_reached(o->master->clock, lh_instant_add(member->heard_at, recently)))
         return "was not heard from for two thirds of a term";
     /* By the master's clock it is longer than that, whatever its rate. */
-    if (lh_sim_now(o->sim) - member->told_at > term.ns + term.ns / 4)
+    if (lh_sim_now(o->sim) - member->notified_at > term.ns + term.ns / 4)
         return "has heard nothing from the master for a term";
     return NULL;
 }
@@ -362,7 +362,7 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     if (s->message == NULL || s->peer == NULL)
         return;
     if (a->part == PART_SERVER && s->method == LH_METHOD_SESSION)
-        a->told_at = lh_sim_now(o->sim);
+        a->notified_at = lh_sim_now(o->sim);
     if (a->part != PART_MASTER)
         return;
     if (s->method == LH_METHOD_SESSION) {

@@ -31,7 +31,7 @@ struct actor {
     struct lh_instant started;  /* its clock when its process was started */
     uint64_t started_at;        /* true ns of the same */
     uint64_t ended_at;          /* true ns: since then no process runs on it */
-    uint64_t told_at;           /* true ns: when a master's word on its session last reached it */
+    uint64_t notified_at;       /* true ns: when a master's word on its session last reached it */
     struct lh_instant heard_at; /* the master's clock when it last heard of it ... */
     uint64_t heard_life;        /* ... in that life of the master's */
     bool showing;               /* pieces of its registration have not come to it yet (SES-1a) */
@@ -82,7 +82,7 @@ struct replica {
     uint64_t truncated_at;              /* ... true ns: it counts for the process that did it */
     uint64_t logged_at;                 /* true ns: when its log was last written to */
     bool seal_seen, seal_kept; /* its header says sealed (SEAL-1); the master heard REC-7's word */
-    uint64_t seal_told;        /* the version at which the process that runs was told of a seal */
+    uint64_t seal_notified;    /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed it, true ns; and whether it has ordered since. */
     uint64_t listed_at;
     bool ordered;
@@ -91,7 +91,7 @@ struct replica {
     unsigned unheld;
     uint64_t unheld_stamp, unheld_session;
     uint64_t floor;    /* the highest version that it confirmed (FENCE-1) */
-    uint64_t told;     /* the version that its last registration told */
+    uint64_t notified; /* the version that its last registration told */
     uint64_t said;     /* the highest version that it named in this life */
     uint64_t released; /* the highest version that it gave up in this life (LEASE-6) */
 };
@@ -161,7 +161,7 @@ struct chunk {
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
     uint64_t kept;         /* then: the length that no such loss went below */
-    uint64_t loss_told_version, loss_told_length; /* FAIL-2a: by the log; 0: none */
+    uint64_t loss_reported_version, loss_reported_length; /* FAIL-2a: by the log; 0: none */
     /* There was a moment without a good member, and not by loss of power alone. Rot behind the
      * length at which equality was confirmed last cannot be told from a torn tail
      * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is

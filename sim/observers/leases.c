@@ -108,7 +108,7 @@ static void acquired(
         .slots = a->slots};
     LL_PREPEND(s->held, h);
     lh_ob_inv14_acquired(o, s, h->name, h->token);
-    o->leases->told[lh_ob_actor_index(o, call->client)] = true;
+    o->leases->notified[lh_ob_actor_index(o, call->client)] = true;
 }
 
 /* INV-9: when nothing is broken any more nobody loses what he has. */
@@ -207,7 +207,7 @@ void lh_ob_leases_done(struct lh_sim_observers *o, const struct call *call, int 
         break;
     case LH_CALL_WATCH_NEXT:
         if (error == LH_OK)
-            lh_ob_inv17_told(o, call->client, (const struct lh_watch_next_call *)asked);
+            lh_ob_inv17_notified(o, call->client, (const struct lh_watch_next_call *)asked);
         break;
     default:
         break;
@@ -263,7 +263,7 @@ void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struc
     if (s->method != LH_METHOD_LEASE_SESSION)
         return;
     if (a->part == PART_CLIENT) {
-        o->leases->told[lh_ob_actor_index(o, a)] = true;
+        o->leases->notified[lh_ob_actor_index(o, a)] = true;
         is_greeted(o, a, s);
         return;
     }
@@ -325,9 +325,9 @@ void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a)
         lh_ob_inv18_stepped(o);
         return;
     }
-    if (!o->leases->told[lh_ob_actor_index(o, a)])
+    if (!o->leases->notified[lh_ob_actor_index(o, a)])
         return;
-    o->leases->told[lh_ob_actor_index(o, a)] = false;
+    o->leases->notified[lh_ob_actor_index(o, a)] = false;
     lh_ob_inv13_stepped(o, a);
     if (!failed(o))
         lh_ob_inv15_stepped(o, a);

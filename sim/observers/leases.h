@@ -155,14 +155,14 @@ struct lwatch {
         char *name;
         uint8_t session[SESSION_ID];
         bool shared;
-    } * locks_told;    /* ... and by its present stream that these are held */
-    uint64_t position; /* the next revision that it may be told of; 0: it waits for a reset */
-    bool reset;        /* it is being told what is there, and what changes meanwhile */
-    struct told {
+    } * locks_reported; /* ... and by its present stream that these are held */
+    uint64_t position;  /* the next revision that it may be told of; 0: it waits for a reset */
+    bool reset;         /* it is being told what is there, and what changes meanwhile */
+    struct notified {
         const struct lname *name;
         uint64_t revision; /* 0: removed */
-    } * told;              /* in that time */
-    size_t told_count, told_capacity;
+    } * notified;          /* in that time */
+    size_t reported_count, reported_capacity;
 };
 
 struct leases {
@@ -174,9 +174,9 @@ struct leases {
     struct lchange *changes;
     size_t change_count, change_capacity;
     uint64_t last_revision;
-    struct ldecided *decided;    /* where masters share a store */
-    bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
-    uint64_t *late;              /* tokens that left a master which acts no more */
+    struct ldecided *decided;        /* where masters share a store */
+    bool notified[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
+    uint64_t *late;                  /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
     /* By client: the highest reign that has greeted its process, and the stream on which a lower
      * one did since; 0: none. */
@@ -260,7 +260,7 @@ void lh_ob_inv17_changed(
     struct lh_sim_observers *o, struct lname *name, const struct lvalue *before);
 void lh_ob_inv17_watch_opened(
     struct lh_sim_observers *o, const struct call *call, const struct lh_watch_open_call *open);
-void lh_ob_inv17_told(
+void lh_ob_inv17_notified(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_watch_next_call *next);
 void lh_ob_inv17_watch_closed(
     struct lh_sim_observers *o, const struct actor *a, const void *handle);

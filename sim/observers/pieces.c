@@ -1,4 +1,4 @@
-/* Registrations that come in pieces (SES-1a), put together here once more: what a server has said
+/* Registrations that come in pieces (SES-1a), put together here again: what a server has said
  * on a stream, and what the master has heard on it. The bytes of all pieces, one behind the other,
  * are those of the whole message. */
 #include "sim/observers/internal.h"

@@ -208,7 +208,8 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     case LH_DISK_TRUNCATE:
         /* What a seal or a copy cuts off is told to nobody before it is synced; what lies before it
          * may be. */
-        r->truncated = error == LH_OK && r->seal_told == 0 && r->copy_ordered_at < a->started_at;
+        r->truncated =
+            error == LH_OK && r->seal_notified == 0 && r->copy_ordered_at < a->started_at;
         r->truncated_at = lh_sim_now(o->sim);
         if (length < LH_SIM_LOG_START + c->committed)
             lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
@@ -258,7 +259,7 @@ static void after_start(struct lh_sim_observers *o, const struct actor *a)
 
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
-        r->said = r->released = r->seal_told = r->listed_at = 0;
+        r->said = r->released = r->seal_notified = r->listed_at = 0;
         r->sync_failed = r->refused = r->truncated = r->ordered = false;
         r->kernel_known = r->kernel_known && !r->in_doubt; /* what the disk has is read */
         /* A mark whose sync has failed may be in memory alone. */

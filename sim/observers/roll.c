@@ -187,7 +187,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         whole += counts && !f->truncated;
     }
     bool sure = whole > 0 || verified > 1;
-    bool told = c->loss_told_version == version && c->loss_told_length == length;
+    bool notified = c->loss_reported_version == version && c->loss_reported_length == length;
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
@@ -205,12 +205,12 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     /* Then the longest of all logs counts, and the possible loss is told. What a primary answered
      * is what it had committed. */
     if (!sure && (answer->unverified || !own)) {
-        if (reported + given_up < full || length < longest || !told) {
+        if (reported + given_up < full || length < longest || !notified) {
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, though no log is sure: "
                 "%zu of %zu have answered, the longest %" PRIu64 " bytes, and the loss was %s "
                 "(FAIL-3)",
-                c->id, length, reported, full, longest, told ? "told" : "not told");
+                c->id, length, reported, full, longest, notified ? "told" : "not told");
             return;
         }
         lh_ob_commit_lost(o, c, length);
@@ -250,7 +250,7 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
     size_t there = 0;
 
     if (!c->known || c->removed || !c->sealed || !c->intent || c->version != version ||
-        c->sealed_by_primary || c->hopeless || c->loss_told_version == version)
+        c->sealed_by_primary || c->hopeless || c->loss_reported_version == version)
         return;
     /* What was on enough disks may have lost some of them since. */
     for (uint32_t i = 0; i < o->server_count; i++)
@@ -316,8 +316,8 @@ static void hear_of_loss(struct lh_sim_observers *o, const char *text)
         end == 0)
         return;
     struct chunk *c = lh_ob_chunk(o, chunk);
-    c->loss_told_version = version;
-    c->loss_told_length = length;
+    c->loss_reported_version = version;
+    c->loss_reported_length = length;
 }
 
 void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)

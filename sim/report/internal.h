@@ -101,9 +101,9 @@ struct lh_sim_story {
 
 /* story.c */
 /* `t.at` 0: now. */
-void lh_sim_tell(struct lh_sim_story *s, struct lh_sim_transition t, const char *format, ...)
+void lh_sim_narrate(struct lh_sim_story *s, struct lh_sim_transition t, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void lh_sim_tell_span(struct lh_sim_story *s, struct lh_sim_span *span, uint64_t end);
+void lh_sim_narrate_span(struct lh_sim_story *s, struct lh_sim_span *span, uint64_t end);
 int lh_sim_index(const struct lh_sim_story *s, const struct lh_sim_node *node);
 bool lh_sim_is_chunkserver(const struct lh_sim_story *s, int index);
 struct lh_sim_node *lh_sim_at_index(const struct lh_sim_story *s, int index);
@@ -146,9 +146,9 @@ void lh_sim_faults_end(struct lh_sim_story *s);
 void lh_sim_faults_deinit(struct lh_sim_story *s);
 
 /* story_leases.c: sessions, locks, caches and changes of programs. */
-void lh_sim_say_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+void lh_sim_say_program(struct lh_sim_story *s, const struct lh_sim_sight *sight,
     const Leasehold__LeaseSessionRequest *m);
-void lh_sim_say_to_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+void lh_sim_say_to_program(struct lh_sim_story *s, const struct lh_sim_sight *sight,
     const Leasehold__LeaseSessionReply *m);
 void lh_sim_locks_takes(struct lh_sim_story *s, const struct lh_sim_sight *sight);
 void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight);

@@ -39,7 +39,7 @@ static void make_printable(char *text)
             *text = '?';
 }
 
-void lh_sim_tell(struct lh_sim_story *s, struct lh_sim_transition t, const char *format, ...)
+void lh_sim_narrate(struct lh_sim_story *s, struct lh_sim_transition t, const char *format, ...)
 {
     char text[TEXT_BYTES];
     va_list args;
@@ -57,7 +57,7 @@ void lh_sim_tell(struct lh_sim_story *s, struct lh_sim_transition t, const char 
     s->listener.transition(s->listener.arg, &t);
 }
 
-void lh_sim_tell_span(struct lh_sim_story *s, struct lh_sim_span *span, uint64_t end)
+void lh_sim_narrate_span(struct lh_sim_story *s, struct lh_sim_span *span, uint64_t end)
 {
     span->end = end;
     if (span->until < end)
@@ -239,7 +239,7 @@ static void stepped(void *arg, struct lh_sim_node *node)
     if (s->log.there && !s->said) {
         struct lh_sim_transition t = {
             .topic = LH_SIM_TOPIC_LOG, .node = lh_sim_index(s, node), .peer = LH_SIM_NOBODY};
-        lh_sim_tell(s, t, "%s", s->log.text);
+        lh_sim_narrate(s, t, "%s", s->log.text);
     }
     s->said = s->log.there = false;
 }
@@ -278,11 +278,11 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
     if (file == LH_PROBE_FILE && error == LH_ERR_ALREADY_EXISTS)
         return; /* as after every restart */
     if (error != LH_OK)
-        lh_sim_tell(s, t, "disk: %s failed: %s", names[op], lh_error_name(error));
+        lh_sim_narrate(s, t, "disk: %s failed: %s", names[op], lh_error_name(error));
     else if (op == LH_DISK_REPLACE)
-        lh_sim_tell(s, t, "puts a new file in the place of its old one");
+        lh_sim_narrate(s, t, "puts a new file in the place of its old one");
     else if (op == LH_DISK_TRUNCATE && file != LH_PROBE_FILE)
-        lh_sim_tell(s, t, "cuts its log to %s bytes",
+        lh_sim_narrate(s, t, "cuts its log to %s bytes",
             lh_sim_number(number, length < LH_LOG_START ? 0 : length - LH_LOG_START));
 }
 

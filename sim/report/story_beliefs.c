@@ -43,7 +43,7 @@ static void finish(struct lh_sim_story *s, struct belief *b, uint64_t at, const 
 {
     b->open = false;
     b->span.how = how;
-    lh_sim_tell_span(s, &b->span, at);
+    lh_sim_narrate_span(s, &b->span, at);
 }
 
 /* When its clock showed `b->end`, which it does by now. */
@@ -74,7 +74,7 @@ static bool ran_out(const struct belief *b, const struct lh_sim_node *believer)
     return lh_instant_reached(lh_sim_clock(believer), b->end);
 }
 
-static void __attribute__((format(printf, 6, 7))) told(struct lh_sim_story *s,
+static void __attribute__((format(printf, 6, 7))) notified(struct lh_sim_story *s,
     const struct belief *b, enum lh_sim_topic topic, int node, uint64_t at, const char *format, ...)
 {
     struct lh_sim_transition t = {.at = at,
@@ -89,7 +89,7 @@ static void __attribute__((format(printf, 6, 7))) told(struct lh_sim_story *s,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    lh_sim_tell(s, t, "%s", text);
+    lh_sim_narrate(s, t, "%s", text);
 }
 
 /* The end moved: how much is left now. */
@@ -105,7 +105,7 @@ static void extended(struct lh_sim_story *s, struct belief *b, struct lh_sim_nod
         .chunk = b->span.chunk,
         .version = b->span.version,
         .reach = lh_instant_until(lh_sim_clock(believer), end).ns};
-    lh_sim_tell(s, t, "extended");
+    lh_sim_narrate(s, t, "extended");
 }
 
 /* ---- The holder ---- */
@@ -169,12 +169,12 @@ static void look_at_holder(struct lh_sim_story *s, struct lh_sim_node *node, str
     }
     if (b->open && ran_out(b, node)) {
         uint64_t at = ended_at(s, b, node);
-        told(s, b, LH_SIM_TOPIC_LEASE, index, at, "its lease has run out here");
+        notified(s, b, LH_SIM_TOPIC_LEASE, index, at, "its lease has run out here");
         finish(s, b, at, "ran out");
     } else if (b->open) {
         const char *cause = s->servers[index].cause;
         if (!acts)
-            told(s, b, LH_SIM_TOPIC_LEASE, index, 0, "does not act on it any more");
+            notified(s, b, LH_SIM_TOPIC_LEASE, index, 0, "does not act on it any more");
         finish(s, b, lh_sim_now(s->sim), acts ? "a newer version" : cause);
     }
     if (!acts)
@@ -186,7 +186,7 @@ static void look_at_holder(struct lh_sim_story *s, struct lh_sim_node *node, str
             .chunk = c->chunk,
             .version = version},
         end_of(&q, lh_sim_clock(node)));
-    told(s, b, LH_SIM_TOPIC_LEASE, index, 0, "holds it from here on");
+    notified(s, b, LH_SIM_TOPIC_LEASE, index, 0, "holds it from here on");
 }
 
 static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *node)
@@ -206,11 +206,11 @@ static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *nod
     }
     if (b->open && ran_out(b, node)) {
         uint64_t at = ended_at(s, b, node);
-        told(s, b, LH_SIM_TOPIC_SESSION, index, at, "its session has run out here");
+        notified(s, b, LH_SIM_TOPIC_SESSION, index, at, "its session has run out here");
         finish(s, b, at, "ran out");
     } else if (b->open) {
         if (!live)
-            told(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is not in session any more");
+            notified(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is not in session any more");
         finish(s, b, lh_sim_now(s->sim), live ? "a newer session" : "given up");
     }
     if (!live)
@@ -221,7 +221,7 @@ static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *nod
             .peer = LH_SIM_NOBODY,
             .number = server->session},
         end_of(&q, lh_sim_clock(node)));
-    told(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is in session");
+    notified(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is in session");
 }
 
 /* ---- The master ---- */
@@ -246,7 +246,7 @@ static void given_is_over(struct lh_sim_story *s, struct chunk *c, const char *c
         at = ended_at(s, b, master);
         cause = "ran out";
     }
-    told(s, b, LH_SIM_TOPIC_LEASE, lh_sim_index(s, master), at, "the lease of %s is over: %s",
+    notified(s, b, LH_SIM_TOPIC_LEASE, lh_sim_index(s, master), at, "the lease of %s is over: %s",
         lh_sim_name(lh_sim_at_index(s, b->span.node)), cause);
     finish(s, b, at, cause);
 }
@@ -281,10 +281,10 @@ static void look_at_given(struct lh_sim_story *s, struct chunk *c)
                 lease.end);
     }
     if (given && lease.waiting && !c->waiting)
-        told(s, b, LH_SIM_TOPIC_LEASE, index, 0,
+        notified(s, b, LH_SIM_TOPIC_LEASE, index, 0,
             "waits for the lease that a former master gave to %s", lease.holder);
     if (given && lease.confirmed && !c->confirmed && !lease.waiting)
-        told(s, b, LH_SIM_TOPIC_LEASE, index, 0,
+        notified(s, b, LH_SIM_TOPIC_LEASE, index, 0,
             c->waiting ? "goes on with the lease of %s" : "the grant is confirmed by %s",
             lease.holder);
     c->confirmed = given && lease.confirmed && !lease.waiting;
@@ -310,7 +310,7 @@ static void look_at_session_given(struct lh_sim_story *s, int index)
     }
     if (b->open && ran_out(b, master)) {
         uint64_t at = ended_at(s, b, master);
-        told(s, b, LH_SIM_TOPIC_SESSION, lh_sim_index(s, master), at,
+        notified(s, b, LH_SIM_TOPIC_SESSION, lh_sim_index(s, master), at,
             "the session of %s has run out", lh_sim_name(lh_sim_at_index(s, index)));
         finish(s, b, at, "ran out");
     } else if (b->open) {

@@ -27,7 +27,7 @@ static void set(struct lh_sim_story *s, struct fault *f, enum lh_sim_span_kind k
     if (f->open && f->span.number == number)
         return;
     if (f->open)
-        lh_sim_tell_span(s, &f->span, at);
+        lh_sim_narrate_span(s, &f->span, at);
     f->open = number != 0;
     f->span = (struct lh_sim_span){
         .kind = kind, .node = node, .peer = peer, .number = number, .begin = at, .how = ""};
@@ -94,7 +94,7 @@ void lh_sim_faults_noted(struct lh_sim_story *s, const char *text)
     for (int i = 0; i < (int)s->nodes && t.node == LH_SIM_NOBODY; i++)
         if (about(s, i, text, &text))
             t.node = i;
-    lh_sim_tell(s, t, "%s", text);
+    lh_sim_narrate(s, t, "%s", text);
     s->faults_changed = true;
     s->faults_at = lh_sim_now(s->sim);
 }
@@ -122,7 +122,7 @@ static void close_all(struct lh_sim_story *s, struct fault *faults, size_t count
         if (!faults[i].open)
             continue;
         faults[i].span.unfinished = true;
-        lh_sim_tell_span(s, &faults[i].span, lh_sim_now(s->sim));
+        lh_sim_narrate_span(s, &faults[i].span, lh_sim_now(s->sim));
         faults[i].open = false;
     }
 }

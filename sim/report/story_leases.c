@@ -42,11 +42,11 @@ static const char *id_of(char to[16], const ProtobufCBinaryData *id)
 static void say_show(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__Show *m)
 {
-    lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+    lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_SESSION),
         "shows %zu locks, %zu requests, %zu values%s", m->n_locks, m->n_waiting, m->n_values,
         m->more ? ", and more to come" : "");
     for (size_t i = 0; i < m->n_locks; i++)
-        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_LOCK),
+        lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_LOCK),
             "shows the lock of %s, token " NUMBER_FORMAT "%s", m->locks[i]->name,
             NUMBER_ARGS(m->locks[i]->token), m->locks[i]->ends ? ", cut" : "");
 }
@@ -59,44 +59,45 @@ static void say_op(
 
     switch (op->op_case) {
     case LEASEHOLD__LEASE_OP__OP_ACQUIRE:
-        lh_sim_tell(s, lock, "asks for %s%s (request %" PRIu64 ")", op->acquire->name,
+        lh_sim_narrate(s, lock, "asks for %s%s (request %" PRIu64 ")", op->acquire->name,
             op->acquire->mode == LEASEHOLD__LOCK_MODE__SHARED ? ", shared" : "", op->acquire->id);
         break;
     case LEASEHOLD__LEASE_OP__OP_RELEASE:
-        lh_sim_tell(s, lock, "releases %s, token " NUMBER_FORMAT, op->release->name,
+        lh_sim_narrate(s, lock, "releases %s, token " NUMBER_FORMAT, op->release->name,
             NUMBER_ARGS(op->release->token));
         break;
     case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
-        lh_sim_tell(s, lock, "withdraws request %" PRIu64, op->withdraw->id);
+        lh_sim_narrate(s, lock, "withdraws request %" PRIu64, op->withdraw->id);
         break;
     case LEASEHOLD__LEASE_OP__OP_YIELD:
         if (op->yield->refuse)
-            lh_sim_tell(s, lock, "keeps %s", op->yield->name);
+            lh_sim_narrate(s, lock, "keeps %s", op->yield->name);
         else
-            lh_sim_tell(s, lock, "yields %s in %" PRIu64 " ms", op->yield->name, op->yield->in_ms);
+            lh_sim_narrate(
+                s, lock, "yields %s in %" PRIu64 " ms", op->yield->name, op->yield->in_ms);
         break;
     case LEASEHOLD__LEASE_OP__OP_READ:
-        lh_sim_tell(s, value, "reads %s%s", op->read->name,
+        lh_sim_narrate(s, value, "reads %s%s", op->read->name,
             op->read->lease ? " and asks for a cache lease" : "");
         break;
     case LEASEHOLD__LEASE_OP__OP_DROPPED:
-        lh_sim_tell(s, value, "has dropped %s", op->dropped->name);
+        lh_sim_narrate(s, value, "has dropped %s", op->dropped->name);
         break;
     default:
         break;
     }
 }
 
-void lh_sim_say_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+void lh_sim_say_program(struct lh_sim_story *s, const struct lh_sim_sight *sight,
     const Leasehold__LeaseSessionRequest *m)
 {
     char id[16];
 
     switch (m->body_case) {
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH:
-        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION), "%s session %s, stream %" PRIu64 "%s%s",
-            m->attach->opens ? "opens" : "attaches", id_of(id, &m->attach->session),
-            m->attach->stream, m->attach->opens ? " of " : "",
+        lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+            "%s session %s, stream %" PRIu64 "%s%s", m->attach->opens ? "opens" : "attaches",
+            id_of(id, &m->attach->session), m->attach->stream, m->attach->opens ? " of " : "",
             m->attach->opens ? m->attach->label : "");
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW:
@@ -107,7 +108,7 @@ void lh_sim_say_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
             say_op(s, sight, m->ops->ops[i]);
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_CLOSE:
-        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION), "closes its session");
+        lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_SESSION), "closes its session");
         break;
     default:
         break;
@@ -122,9 +123,9 @@ static void say_demand(
     struct lh_sim_transition t = to_peer(s, sight, LH_SIM_TOPIC_LOCK);
 
     if (m->cancel)
-        lh_sim_tell(s, t, "cancels the lock of %s", m->name);
+        lh_sim_narrate(s, t, "cancels the lock of %s", m->name);
     else
-        lh_sim_tell(s, t, "asks for the lock of %s: %" PRIu64 " wait", m->name, m->waiting);
+        lh_sim_narrate(s, t, "asks for the lock of %s: %" PRIu64 " wait", m->name, m->waiting);
 }
 
 static void say_answer(
@@ -135,15 +136,15 @@ static void say_answer(
 
     switch (a->answer_case) {
     case LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED:
-        lh_sim_tell(s, lock, "grants request %" PRIu64 ", token " NUMBER_FORMAT, a->granted->id,
+        lh_sim_narrate(s, lock, "grants request %" PRIu64 ", token " NUMBER_FORMAT, a->granted->id,
             NUMBER_ARGS(a->granted->token));
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_QUEUED:
-        lh_sim_tell(s, lock, "request %" PRIu64 " waits, %" PRIu64 " before it", a->queued->id,
+        lh_sim_narrate(s, lock, "request %" PRIu64 " waits, %" PRIu64 " before it", a->queued->id,
             a->queued->ahead);
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED:
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL), "%s%s request %" PRIu64 ": %s",
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL), "%s%s request %" PRIu64 ": %s",
             a->refused->name, a->refused->name[0] != '\0' ? "," : "", a->refused->id,
             lh_sim_error_name(a->refused->error));
         break;
@@ -151,37 +152,37 @@ static void say_answer(
         say_demand(s, sight, a->demand);
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE:
-        lh_sim_tell(s, value, "read %" PRIu64 ": revision %" PRIu64 "%s", a->value->id,
+        lh_sim_narrate(s, value, "read %" PRIu64 ": revision %" PRIu64 "%s", a->value->id,
             a->value->revision,
             a->value->leased          ? ", with a lease"
             : a->value->changing != 0 ? ", it is changing"
                                       : "");
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_DROP:
-        lh_sim_tell(s, value, "has %s dropped", a->drop->name);
+        lh_sim_narrate(s, value, "has %s dropped", a->drop->name);
         break;
     default:
         break;
     }
 }
 
-void lh_sim_say_to_lessee(
+void lh_sim_say_to_program(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__LeaseSessionReply *m)
 {
     switch (m->body_case) {
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING:
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION),
             "greets, reign %" PRIu64 ", term %" PRIu64 " ms", m->greeting->reign,
             m->greeting->term_ms);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION),
             "the session goes on; %zu locks do not, %zu values may not be served", m->shown->n_lost,
             m->shown->n_dropped);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
         if (m->beat->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL), "%s",
+            lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL), "%s",
                 lh_sim_error_name(m->beat->error));
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS:
@@ -203,22 +204,22 @@ bool lh_sim_say_lease_call(struct lh_sim_story *s, const struct lh_sim_sight *si
     case LH_METHOD_CHANGE: {
         const Leasehold__ChangeRequest *m = (const void *)sight->message;
         if (m->remove)
-            lh_sim_tell(s, t, "deletes %s", m->name);
+            lh_sim_narrate(s, t, "deletes %s", m->name);
         else
-            lh_sim_tell(s, t, "puts %zu bytes under %s%s%s", m->value.len, m->name,
+            lh_sim_narrate(s, t, "puts %zu bytes under %s%s%s", m->value.len, m->name,
                 m->token != 0 ? ", with a token" : "", m->attach.len > 0 ? ", attached" : "");
         return true;
     }
     case LH_METHOD_CANCEL: {
         const Leasehold__CancelRequest *m = (const void *)sight->message;
         t.topic = LH_SIM_TOPIC_LOCK;
-        lh_sim_tell(s, t, "cancels the lock of %s", m->name);
+        lh_sim_narrate(s, t, "cancels the lock of %s", m->name);
         return true;
     }
     case LH_METHOD_SET_POLICY: {
         const Leasehold__SetPolicyRequest *m = (const void *)sight->message;
         if (m->policy != NULL)
-            lh_sim_tell(
+            lh_sim_narrate(
                 s, t, "%s the policy of %s", m->remove ? "removes" : "sets", m->policy->prefix);
         return true;
     }
@@ -234,16 +235,16 @@ bool lh_sim_say_lease_reply(struct lh_sim_story *s, const struct lh_sim_sight *s
     if (sight->method == LH_METHOD_CHANGE) {
         const Leasehold__ChangeReply *m = (const void *)sight->message;
         if (m->error == LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, t, "changed, revision %" PRIu64, m->revision);
+            lh_sim_narrate(s, t, "changed, revision %" PRIu64, m->revision);
         return m->error == LEASEHOLD__ERROR_CODE__OK;
     }
     if (sight->method == LH_METHOD_WATCH) {
         const Leasehold__WatchReply *m = (const void *)sight->message;
         if (m->n_locks > 0)
-            lh_sim_tell(s, t, "tells of %zu events of locks%s", m->n_locks,
+            lh_sim_narrate(s, t, "tells of %zu events of locks%s", m->n_locks,
                 m->reset ? " after a reset" : "");
         else
-            lh_sim_tell(s, t, "tells of %zu changes%s, next is %" PRIu64, m->n_events,
+            lh_sim_narrate(s, t, "tells of %zu changes%s, next is %" PRIu64, m->n_events,
                 m->reset ? " after a reset" : "", m->next);
         return true;
     }
@@ -270,7 +271,7 @@ static void finish(struct lh_sim_story *s, struct lock_held **at, const char *ho
     *at = h->next;
     h->span.how = how;
     h->span.name = h->name;
-    lh_sim_tell_span(s, &h->span, lh_sim_now(s->sim));
+    lh_sim_narrate_span(s, &h->span, lh_sim_now(s->sim));
     free(h->name);
     free(h);
 }
@@ -331,7 +332,7 @@ void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight)
             .number = a->token,
             .begin = lh_sim_now(s->sim)}};
     s->locks = h;
-    lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_LOCK), "holds %s, token " NUMBER_FORMAT, a->name,
+    lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_LOCK), "holds %s, token " NUMBER_FORMAT, a->name,
         NUMBER_ARGS(a->token));
 }
 
@@ -353,7 +354,7 @@ void lh_sim_locks_poll(struct lh_sim_story *s)
             at = &h->next;
             continue;
         }
-        lh_sim_tell(s, t, "holds %s no more: it has run out", h->name);
+        lh_sim_narrate(s, t, "holds %s no more: it has run out", h->name);
         finish(s, at, "it has run out");
     }
 }

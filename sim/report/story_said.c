@@ -90,7 +90,7 @@ static void say_member_failed(
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, " %s", m->server_ids[i]);
     }
-    lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+    lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
         "reports as failed:%s (%s)", names, m->reason);
 }
 
@@ -103,40 +103,40 @@ static void say_session_request(
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
         if (m->register_->piece == 0)
-            lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+            lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_SESSION),
                 "registers: incarnation %" PRIu64 ", %zu replicas, shows %zu leases%s",
                 m->register_->incarnation, m->register_->n_replicas, m->register_->n_held,
                 m->register_->more ? ", and more to come" : "");
         else
-            lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+            lh_sim_narrate(s, by(s, sight, LH_SIM_TOPIC_SESSION),
                 "goes on registering: %zu replicas, shows %zu leases%s", m->register_->n_replicas,
                 m->register_->n_held, m->register_->more ? ", and more to come" : "");
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT:
         if (m->heartbeat->failing)
-            lh_sim_tell(
+            lh_sim_narrate(
                 s, by(s, sight, LH_SIM_TOPIC_SESSION), "says that its disk does not answer");
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body),
+            lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body),
                 "confirms the grant: it has adopted the version");
         else
-            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
+            lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
                 "refuses the grant: %s", lh_sim_error_name(m->confirm->error));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RELEASE:
         s->servers[lh_sim_index(s, sight->node)].cause = "released";
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body), "releases it");
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body), "releases it");
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL:
         s->servers[lh_sim_index(s, sight->node)].cause = "released with the seal";
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
             "is full and drained: asks for its seal at %s bytes",
             lh_sim_number(n, m->seal->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED:
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, body),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, body),
             "recovered: every member is equal at %s bytes", lh_sim_number(n, m->recovered->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED:
@@ -144,24 +144,24 @@ static void say_session_request(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CREATED:
         if (m->created->error == LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
+            lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
                 "has created an empty replica");
         else
-            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
+            lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
                 "cannot create a replica: %s", lh_sim_error_name(m->created->error));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
             "its replica is lost: %s at %s", lh_sim_error_name(m->lost->error),
             lh_sim_number(n, m->lost->offset));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
             "every member went down: bytes after %s may be lost",
             lh_sim_number(n, m->possible_loss->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
             m->seal_recorded->error == LEASEHOLD__ERROR_CODE__OK
                 ? "has recorded the seal"
                 : "lacks bytes below the seal: it must be refreshed");
@@ -207,7 +207,7 @@ static void say_grant(
         snprintf(names + used, sizeof names - used, " %s", m->members[i]->server_id);
     }
     lh_sim_chunk_named(s, m->chunk);
-    lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, &m->base),
+    lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, &m->base),
         "grants it, members%s, %s ms for the holder", names,
         lh_sim_number(n, m->term_ns / 1000000));
 }
@@ -221,36 +221,36 @@ static void say_session_reply(
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0),
+            lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0),
                 "refuses the registration: %s", lh_sim_error_name(m->registered->error));
         else
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION, 0, 0),
+            lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION, 0, 0),
                 "session " SESSION_FORMAT ", %zu leases go on",
                 SESSION_ARGS(m->registered->session), m->registered->n_continued);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s",
+            lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s",
                 lh_sim_error_name(m->heartbeat->error));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
         say_grant(s, sight, m->grant);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, body), "recalls it");
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, body), "recalls it");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
         lh_sim_chunk_named(s, m->record_seal->chunk)->sealed = true;
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_SEAL, body), "is sealed at %s bytes",
-            lh_sim_number(n, m->record_seal->length));
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_SEAL, body),
+            "is sealed at %s bytes", lh_sim_number(n, m->record_seal->length));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
         lh_sim_chunk_named(s, m->create->chunk);
-        lh_sim_tell(
+        lh_sim_narrate(
             s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REPLICA, body), "asks for an empty replica");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
-        lh_sim_tell(
+        lh_sim_narrate(
             s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REPLICA, body), "has the replica removed");
         break;
     default:
@@ -296,10 +296,10 @@ static void say_part(
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "asks to adopt the version");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "asks whether the log is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
@@ -309,17 +309,17 @@ static void say_answer(
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->error == LEASEHOLD__ERROR_CODE__STALE_VERSION)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, 0),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, 0),
             "STALE_VERSION, has v%" PRIu64, m->version);
     else if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REFUSAL, &m->base), "%s",
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REFUSAL, &m->base), "%s",
             lh_sim_error_name(m->error));
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "has adopted the version, with %s bytes%s", lh_sim_number(n, m->length),
             m->unverified ? ", unverified" : "");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+        lh_sim_narrate(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
@@ -329,7 +329,7 @@ static void say_append_part(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendPart *m)
 {
     if (m->writer != 0)
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_APPEND, &m->base),
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_APPEND, &m->base),
             "opens a writer at record %" PRIu64, m->first_sequence);
 }
 
@@ -341,7 +341,7 @@ static void tell_stored(struct lh_sim_story *s, const struct lh_sim_sight *sight
     t.what = what;
     t.count = m->n_stored;
     t.reach = m->stored[m->n_stored - 1]->offset;
-    lh_sim_tell(s, t, what == LH_SIM_STORED ? "stored" : "acknowledged");
+    lh_sim_narrate(s, t, what == LH_SIM_STORED ? "stored" : "acknowledged");
 }
 
 static void say_append_answer(
@@ -350,7 +350,7 @@ static void say_append_answer(
     if (m->n_stored > 0)
         tell_stored(s, sight, m, LH_SIM_STORED);
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, m->version), "%s",
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, m->version), "%s",
             lh_sim_error_name(m->error));
 }
 
@@ -360,7 +360,7 @@ static void say_append_reply(
     for (size_t i = 0; i < m->n_answers; i++)
         say_append_answer(s, sight, m->answers[i]);
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(
+        lh_sim_narrate(
             s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s", lh_sim_error_name(m->error));
 }
 
@@ -370,7 +370,7 @@ static void say_read_request(
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->mode == LEASEHOLD__READ_MODE__RECOVERY)
-        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
+        lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "fetches the log from %s on", lh_sim_number(n, m->offset));
 }
 
@@ -380,13 +380,13 @@ static void say_settle_reply(struct lh_sim_story *s, const struct lh_sim_sight *
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
             "settling: %s", lh_sim_error_name(m->error));
     else if (m->known)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
             "settles: has its records up to %s", lh_sim_number(n, m->last_sequence));
     else
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
             "settles: has nothing of that writer");
 }
 
@@ -402,7 +402,7 @@ static void say_open_tail(struct lh_sim_story *s, const struct lh_sim_sight *sig
     const Leasehold__OpenTailRequest *m, struct link *l)
 {
     keep_path(l, m->path);
-    lh_sim_tell(s,
+    lh_sim_narrate(s,
         of_chunk(s, sight, LH_SIM_TOPIC_FILE, m->full_chunk != 0 ? m->full_chunk : m->failed_chunk,
             m->failed_version),
         m->failed_version != 0 ? "cannot reach that primary, asks for the tail of \"%s\""
@@ -420,26 +420,26 @@ static void say_master_request(
     case LH_METHOD_CREATE: {
         const Leasehold__CreateRequest *m = (const void *)sight->message;
         keep_path(l, m->path);
-        lh_sim_tell(s, t, "creates \"%s\"", m->path);
+        lh_sim_narrate(s, t, "creates \"%s\"", m->path);
         break;
     }
     case LH_METHOD_RENAME: {
         const Leasehold__RenameRequest *m = (const void *)sight->message;
         keep_path(l, m->from);
-        lh_sim_tell(s, t, "renames \"%s\" to \"%s\"", m->from, m->to);
+        lh_sim_narrate(s, t, "renames \"%s\" to \"%s\"", m->from, m->to);
         break;
     }
     case LH_METHOD_REMOVE: {
         const Leasehold__RemoveRequest *m = (const void *)sight->message;
         keep_path(l, m->path);
-        lh_sim_tell(s, t, "removes \"%s\"", m->path);
+        lh_sim_narrate(s, t, "removes \"%s\"", m->path);
         break;
     }
     case LH_METHOD_RECALL: {
         const Leasehold__RecallRequest *m = (const void *)sight->message;
         keep_path(l, m->path);
         t.chunk = m->chunk;
-        lh_sim_tell(s, t, "asks to recall the lease of \"%s\"", m->path);
+        lh_sim_narrate(s, t, "asks to recall the lease of \"%s\"", m->path);
         break;
     }
     case LH_METHOD_OPEN_TAIL:
@@ -460,7 +460,7 @@ static void say_master_reply(
     if (sight->method == LH_METHOD_OPEN_TAIL) {
         const Leasehold__OpenTailReply *m = (const void *)sight->message;
         if (m->error == LEASEHOLD__ERROR_CODE__OK && m->chunk != NULL && m->primary != NULL) {
-            lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_FILE, &m->chunk->base),
+            lh_sim_narrate(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_FILE, &m->chunk->base),
                 "is the tail, primary %s", m->primary->server_id);
             return;
         }
@@ -469,7 +469,7 @@ static void say_master_reply(
         return;
     int code = *(const int *)(const void *)((const char *)sight->message + field->offset);
     if (code != 0)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "\"%s\": %s",
+        lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "\"%s\": %s",
             l->path == NULL ? "" : l->path, lh_error_name(lh_error_from_wire((unsigned)code)));
 }
 
@@ -523,7 +523,7 @@ static void say_request(struct lh_sim_story *s, const struct lh_sim_sight *sight
     case LH_METHOD_SETTLE:
         break;
     case LH_METHOD_LEASE_SESSION:
-        lh_sim_say_lessee(s, sight, m);
+        lh_sim_say_program(s, sight, m);
         break;
     default:
         if (!lh_sim_say_lease_call(s, sight))
@@ -552,7 +552,7 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
     case LH_METHOD_READ: {
         const Leasehold__ReadReply *read = m;
         if (read->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
+            lh_sim_narrate(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
                 "read: %s", lh_sim_error_name(read->error));
         break;
     }
@@ -560,7 +560,7 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
         say_settle_reply(s, sight, m, l);
         break;
     case LH_METHOD_LEASE_SESSION:
-        lh_sim_say_to_lessee(s, sight, m);
+        lh_sim_say_to_program(s, sight, m);
         break;
     default:
         if (!lh_sim_say_lease_reply(s, sight))

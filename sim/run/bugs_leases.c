@@ -119,7 +119,7 @@ const struct lh_sim_bug lh_sim_lease_bugs[] = {
         "INV-15"},
     {"watch-event-lost", "VAL-6", "of several changes a watcher is told of the first alone",
         "INV-17"},
-    {"watch-event-twice", "VAL-6", "a watcher that goes on is told once more of the last change",
+    {"watch-event-twice", "VAL-6", "a watcher that goes on is told again of the last change",
         "INV-17"},
 
     /* Lookups of files. */

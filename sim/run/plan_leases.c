@@ -37,7 +37,7 @@ static void thin_out(struct lh_sim_plan *plan)
     plan->action_count = kept;
 }
 
-static struct lh_sim_action lessee(struct lh_sim_plan *plan, struct lh_prng *random,
+static struct lh_sim_action client(struct lh_sim_plan *plan, struct lh_prng *random,
     enum lh_sim_action_kind kind, const char *name, uint32_t number, uint32_t names)
 {
     struct lh_sim_action a = lh_sim_action_default(kind);
@@ -65,7 +65,7 @@ static void draw_lockers(struct lh_sim_plan *plan, struct lh_prng *random, uint3
                                                   : spread_over(random, 2000000, 2 * term);
 
     for (uint32_t i = 1; i <= count; i++) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_LOCKER, "lock", i, names);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_LOCKER, "lock", i, names);
         struct lh_sim_program_spec *p = &a.program;
         p->window = lh_sim_few(random, 1, 4);
         p->hold = lh_sim_up_to(lh_milliseconds(1), lh_nanoseconds(longest));
@@ -96,7 +96,7 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
         for (size_t n = 0; owners == 0 && n < count; n++)
             if (plan->actions[n].kind == LH_SIM_ACT_LOCKER)
                 plan->actions[n].program.names = 1;
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
         a.program.client = locker.client;
         a.program.again = lh_prng_chance(random, 30);
         memcpy(a.program.owner, locker.name, sizeof a.program.owner);
@@ -109,7 +109,7 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
     *f = (struct lh_sim_file_setting){.synced = lh_prng_chance(random, 40)};
     (void)snprintf(f->path, sizeof f->path, "%s", OWNED_PATH);
     if (without) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
         (void)snprintf(a.program.path, sizeof a.program.path, "%s", OWNED_PATH);
         lh_sim_plan_add(plan, &a);
     }
@@ -150,7 +150,7 @@ static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
 /* Of some name, or of all of them. */
 static void draw_broadcast(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
 {
-    struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "broadcast", 1, 1);
+    struct lh_sim_action a = client(plan, random, LH_SIM_ACT_OPERATOR, "broadcast", 1, 1);
 
     a.program.count = 1;
     a.program.broadcast = true;
@@ -171,7 +171,7 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     if (lh_prng_chance(random, 85))
         draw_lockers(plan, random, names);
     for (uint32_t i = 1; i <= cachers; i++) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
         a.program.window = lh_sim_few(random, 1, 4);
         if (lh_prng_chance(random, 30)) /* its leases end, and it has not asked for others */
             a.program.every =
@@ -179,18 +179,18 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
         lh_sim_plan_add(plan, &a);
     }
     for (uint32_t i = 1; i <= changers; i++) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CHANGER, "change", i, names);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_CHANGER, "change", i, names);
         a.program.window = lh_sim_few(random, 1, 3);
         a.program.attached = lh_prng_chance(random, 50);
         lh_sim_plan_add(plan, &a);
     }
     for (uint32_t i = 1; i <= watchers; i++) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
         a.program.locks = lh_prng_chance(random, 40);
         lh_sim_plan_add(plan, &a);
     }
     if (lh_prng_chance(random, 40)) {
-        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "operator", 1, names);
+        struct lh_sim_action a = client(plan, random, LH_SIM_ACT_OPERATOR, "operator", 1, names);
         a.program.every.max = lh_milliseconds(lh_prng_between(random, 50, 3000));
         lh_sim_plan_add(plan, &a);
     }

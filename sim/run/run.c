@@ -26,7 +26,7 @@ struct run {
  * time when done after each, and finds nothing sooner that matters. */
 #define CHECK_EVERY 16
 
-/* No lease runs longer than the longest session term, a master's restart waits that long once more,
+/* No lease runs longer than the longest session term, a master's restart waits that long again,
  * and so may a chunk whose recovery fails on the way. What is idle the master looks at once a
  * minute; the rest is for slow links and disks. */
 struct lh_duration lh_sim_healing_bound(

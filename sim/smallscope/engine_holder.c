@@ -83,7 +83,7 @@ static int on_registered(struct holder *h, const struct message *m)
     struct lh_instant from = counts_from(h, m);
     int error = LH_OK;
 
-    /* An answer to another registration, or this one's once more. */
+    /* An answer to another registration, or this one's again. */
     if (m->incarnation != h->incarnation || m->number != h->number ||
         m->session == lh_holder_session(h->table))
         return LH_ERR_STALE_REGISTRATION;

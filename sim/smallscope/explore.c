@@ -144,7 +144,7 @@ void lh_explore(const struct lh_space *space, unsigned depth, uint64_t states_ma
     free(x.states);
 }
 
-void lh_explore_tell(
+void lh_explore_narrate(
     const struct lh_space *space, const lh_move *moves, unsigned move_count, FILE *words)
 {
     space->begin(space->self, words);

@@ -71,5 +71,5 @@ void lh_explore(const struct lh_space *space, unsigned depth, uint64_t states_ma
     struct lh_explore_result *result);
 
 /* Makes the moves, with words. */
-void lh_explore_tell(
+void lh_explore_narrate(
     const struct lh_space *space, const lh_move *moves, unsigned move_count, FILE *words);

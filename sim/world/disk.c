@@ -58,7 +58,7 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
         uint64_t room = hit->cache.size - d->wrong_offset;
         uint64_t size = op->data.size < room ? op->data.size : room;
         lh_sim_files_write(&d->files, hit, d->wrong_offset, &op->data, size);
-        lh_sim_tell_disk(node, hit->number, LH_DISK_WRITE, d->wrong_offset, size, LH_ERR_CLOSED);
+        lh_sim_notify_disk(node, hit->number, LH_DISK_WRITE, d->wrong_offset, size, LH_ERR_CLOSED);
     }
     if (end > meant->cache.size) {
         uint8_t *zeros;
@@ -68,7 +68,7 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
         lh_buf_clear(&gap);
     }
     /* What is there now nobody wrote either. */
-    lh_sim_tell_disk(node, op->file, LH_DISK_WRITE, op->offset, op->data.size, LH_ERR_CLOSED);
+    lh_sim_notify_disk(node, op->file, LH_DISK_WRITE, op->offset, op->data.size, LH_ERR_CLOSED);
     return LH_OK;
 }
 
@@ -249,7 +249,7 @@ static int do_not(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *r
 static void set_aside(struct lh_sim_node *node, uint64_t file)
 {
     lh_sim_files_remove(&node->disk.files, file);
-    lh_sim_tell_disk(node, file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+    lh_sim_notify_disk(node, file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
 }
 
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
@@ -258,8 +258,8 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
     if (op->fault == LH_ERR_SHORTAGE)
         return do_not(node, op, result);
     bool opens = op->op != LH_DISK_CREATE && op->op != LH_DISK_REMOVE;
-    if (f != NULL && f->untold && opens) {
-        f->untold = false;
+    if (f != NULL && f->unreported && opens) {
+        f->unreported = false;
         lh_sim_file_drop_cache(&node->disk.files, f);
         return LH_ERR_UNSYNCED;
     }
@@ -313,7 +313,7 @@ void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e)
     unlink_op(&node->disk, op);
     in.error = perform(node, op, &in.payload);
     lh_sim_hash_in(sim, lh_buf_crc32c(&in.payload, 0, in.payload.size, 0));
-    lh_sim_tell_disk(node, op->file, op->op, op->offset,
+    lh_sim_notify_disk(node, op->file, op->op, op->offset,
         op->op == LH_DISK_WRITE  ? op->data.size
         : op->op == LH_DISK_READ ? in.payload.size
                                  : op->length,
@@ -344,7 +344,7 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
     else
         (void)perform(node, op, &ignored);
     lh_buf_clear(&ignored);
-    lh_sim_tell_disk(node, op->file, op->op, op->offset,
+    lh_sim_notify_disk(node, op->file, op->op, op->offset,
         op->op == LH_DISK_WRITE ? op->data.size : op->length,
         op->op == LH_DISK_SYNC && op->fault != LH_OK ? op->fault : LH_ERR_CLOSED);
 }
@@ -407,7 +407,7 @@ void lh_sim_wipe(struct lh_sim_node *node)
     while (files->count > 0) {
         uint64_t number = files->list[files->count - 1]->number;
         lh_sim_files_remove(files, number);
-        lh_sim_tell_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+        lh_sim_notify_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
     }
     lh_sim_store_wipe(node);
 }
@@ -425,11 +425,11 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
         bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
         fault->count -= fails;
         f->failed = f->failed || fails;
-        f->untold = f->failed;
+        f->unreported = f->failed;
         if (f->first == NULL)
             continue;
         lh_sim_file_sync(f, UINT64_MAX, fails ? random : NULL);
-        lh_sim_tell_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? fault->error : LH_OK);
+        lh_sim_notify_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? fault->error : LH_OK);
     }
 }
 
@@ -465,5 +465,5 @@ void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, u
     lh_sim_note(node->sim, "%s: bits of byte %" PRIu64 " of file %" PRIu64 " turn over", node->name,
         offset, file);
     lh_sim_file_turn_bits(f, offset, mask);
-    lh_sim_tell_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
+    lh_sim_notify_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

@@ -22,7 +22,7 @@ struct lh_sim_file {
     bool on_platter;   /* its directory entry is */
     bool astray;       /* the platter may differ from the cache by more than the changes below */
     bool failed;       /* a sync has, and none succeeds any more (FAIL-5) */
-    bool untold;       /* the process that runs has not heard of that: its first read is to fail */
+    bool unreported;   /* the process that runs has not heard of that: its first read is to fail */
     /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
      * what is about to change the cache parts the two first. */
     bool together;

@@ -21,11 +21,11 @@ struct parcel {
     enum parcel_kind kind;
     uint64_t at;               /* when it arrives if nothing stops it */
     uint64_t begins;           /* MESSAGE in pieces: when it begins to */
-    uint64_t pieces, told;     /* of which its receiver hears before the last; has heard */
+    uint64_t pieces, notified; /* of which its receiver hears before the last; has heard */
     ProtobufCMessage *message; /* MESSAGE; owned */
     struct lh_buf payload;     /* MESSAGE */
     uint32_t crc;              /* MESSAGE: of its bytes */
-    bool tell;                 /* MESSAGE: its sender waits until it is out of the way ... */
+    bool notify;               /* MESSAGE: its sender waits until it is out of the way ... */
     bool stuck;                /* ... which it is when it has arrived */
     int error;                 /* CLOSED */
     const char *text;          /* CLOSED; static */
@@ -119,8 +119,8 @@ struct disk {
     bool starved;
     int refuses;       /* changes, with this error; LH_OK: it takes them */
     bool refuses_sync; /* and syncs */
-    uint64_t extra; /* ns that every operation takes longer */
-    bool misdirect; /* the next write, to: */
+    uint64_t extra;    /* ns that every operation takes longer */
+    bool misdirect;    /* the next write, to: */
     uint64_t wrong_file, wrong_offset;
     struct disk_fault {
         int error;
@@ -241,14 +241,14 @@ void lh_sim_schedule(struct lh_sim *sim, uint64_t at, struct lh_sim_event e);
 
 /* ---- watch.c: tells watchers; the functions of watch.h by their names ---- */
 
-void lh_sim_tell_takes(struct lh_sim *sim, const struct lh_sim_sight *sight);
-void lh_sim_tell_does(struct lh_sim *sim, const struct lh_sim_sight *sight);
-void lh_sim_tell_stepped(struct lh_sim_node *node);
-void lh_sim_tell_lives(struct lh_sim_node *node, enum lh_sim_life what);
-void lh_sim_tell_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op op, uint64_t offset,
-    uint64_t length, int error);
-void lh_sim_tell_committed(struct lh_sim_node *node);
-void lh_sim_tell_noted(struct lh_sim *sim, const char *text);
+void lh_sim_notify_takes(struct lh_sim *sim, const struct lh_sim_sight *sight);
+void lh_sim_notify_does(struct lh_sim *sim, const struct lh_sim_sight *sight);
+void lh_sim_notify_stepped(struct lh_sim_node *node);
+void lh_sim_notify_lives(struct lh_sim_node *node, enum lh_sim_life what);
+void lh_sim_notify_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op op,
+    uint64_t offset, uint64_t length, int error);
+void lh_sim_notify_committed(struct lh_sim_node *node);
+void lh_sim_notify_noted(struct lh_sim *sim, const char *text);
 
 /* ---- trace.c ---- */
 

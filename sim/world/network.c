@@ -131,7 +131,8 @@ static bool may_arrive(const struct end *end, const struct parcel *p)
 /* When the next thing about it happens: another piece is there, or all of it. */
 static uint64_t due(const struct parcel *p)
 {
-    return p->told < p->pieces ? p->begins + (p->at - p->begins) / p->pieces * p->told : p->at;
+    return p->notified < p->pieces ? p->begins + (p->at - p->begins) / p->pieces * p->notified
+                                   : p->at;
 }
 
 /* Schedules the arrival of the next parcel if there is one and nothing stops it. */
@@ -366,9 +367,9 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
     p->crc = lh_buf_crc32c(
         &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
     p->payload = lh_buf_take(&e->payload);
-    p->tell = e->tell;
+    p->notify = e->notify;
     advance(sim, peer);
-    if (e->tell) /* soon, or when the network has taken all of it */
+    if (e->notify) /* soon, or when the network has taken all of it */
         schedule(sim, end, LH_SIM_EV_SENT,
             sim->now + delay +
                 lh_prng_below(&sim->streams[LH_SIM_NETWORK], way / (p->crc % 2 == 0 ? 8 : 1) + 1),
@@ -500,7 +501,7 @@ void lh_sim_network_sent(struct lh_sim *sim, const struct lh_sim_event *e)
 
     if (!end->open || end->half_closed)
         return;
-    while (p != NULL && !p->tell)
+    while (p != NULL && !p->notify)
         p = p->next;
     if (p != NULL && !p->stuck && is_stuck(sim, end, p)) {
         p->stuck = true;
@@ -535,8 +536,8 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
         advance(sim, end);
         return;
     }
-    if (p->told < p->pieces) {
-        p->told++;
+    if (p->notified < p->pieces) {
+        p->notified++;
         if (end->open)
             hear(end, LH_IN_PROGRESS);
         advance(sim, end);

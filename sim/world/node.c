@@ -37,7 +37,7 @@ static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
         ProtobufCMessage *message = lh_sim_network_show_effect(node, e, &sight);
         hash_effect(node->sim, e);
         lh_sim_trace_effect(&sight);
-        lh_sim_tell_does(node->sim, &sight);
+        lh_sim_notify_does(node->sim, &sight);
         switch (e->kind) {
         case LH_FX_OPEN:
             lh_sim_network_open(node, e);
@@ -73,14 +73,14 @@ static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
     }
     lh_effects_clear(fx);
     if (node->life == life)
-        lh_sim_tell_stepped(node);
+        lh_sim_notify_stepped(node);
 }
 
 static void pause(struct lh_sim_node *node, const char *where)
 {
     lh_sim_note(node->sim, "%s is paused %s", node->name, where);
     node->paused = true;
-    lh_sim_tell_lives(node, LH_SIM_LIFE_PAUSED);
+    lh_sim_notify_lives(node, LH_SIM_LIFE_PAUSED);
 }
 
 static void hash_input(struct lh_sim_node *node, const struct lh_input *in, uint64_t link)
@@ -116,7 +116,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end
     }
     hash_input(node, in, sight.link);
     lh_sim_trace_input(&sight);
-    lh_sim_tell_takes(sim, &sight);
+    lh_sim_notify_takes(sim, &sight);
 
     node->core.step(node->core.self, in, &node->fx);
     if (++node->steps >= node->check_at && node->role->check != NULL) {
@@ -221,7 +221,7 @@ void lh_sim_start(struct lh_sim_node *node)
     node->served = 0;
     node->stopped_with = LH_ERR_CLOSED;
     node->timer_at = UINT64_MAX;
-    lh_sim_tell_lives(node, LH_SIM_LIFE_STARTED);
+    lh_sim_notify_lives(node, LH_SIM_LIFE_STARTED);
     lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER}, NULL);
 }
 
@@ -258,7 +258,7 @@ static void end_process(struct lh_sim_node *node, enum lh_sim_life how)
         node->role->destroy(node->arg, self);
     }
     lh_sim_disk_drop(node, machine);
-    lh_sim_tell_lives(node, how);
+    lh_sim_notify_lives(node, how);
     let_go(node);
 }
 
@@ -308,7 +308,7 @@ void lh_sim_resume(struct lh_sim_node *node)
         return;
     lh_sim_note(node->sim, "%s goes on", node->name);
     node->paused = false;
-    lh_sim_tell_lives(node, LH_SIM_LIFE_RESUMED);
+    lh_sim_notify_lives(node, LH_SIM_LIFE_RESUMED);
     struct lh_effects kept = node->kept;
     node->kept = (struct lh_effects){0};
     if (node->in_step) {

@@ -118,7 +118,7 @@ static void take_effect(struct lh_sim_node *node, struct commit *c)
     node->store.version++;
     for (size_t i = 0; i < c->count; i++)
         apply(&node->store, &c->changes[i]);
-    lh_sim_tell_committed(node);
+    lh_sim_notify_committed(node);
 }
 
 void lh_sim_store_change(struct lh_sim_node *node, struct lh_change *changes, size_t count)
@@ -256,7 +256,7 @@ bool lh_sim_store_restore(struct lh_sim_node *node)
     lh_sim_store_wipe(node);
     s->pairs = copy_pairs(s->kept, s->kept_count);
     s->count = s->capacity = s->kept_count;
-    lh_sim_tell_lives(node, LH_SIM_LIFE_RESTORED);
+    lh_sim_notify_lives(node, LH_SIM_LIFE_RESTORED);
     return true;
 }
 

@@ -39,7 +39,7 @@ void lh_sim_note(struct lh_sim *sim, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     lh_sim_trace_line(sim, "--", "%s", text);
-    lh_sim_tell_noted(sim, text);
+    lh_sim_notify_noted(sim, text);
 }
 
 static const char *lower(const char *name, char *to, size_t size)

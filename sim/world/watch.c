@@ -16,19 +16,19 @@ void lh_sim_watch(struct lh_sim *sim, const struct lh_sim_watcher *watcher)
          w++)                                                                                      \
         if (w->function != NULL)
 
-void lh_sim_tell_takes(struct lh_sim *sim, const struct lh_sim_sight *sight)
+void lh_sim_notify_takes(struct lh_sim *sim, const struct lh_sim_sight *sight)
 {
     EACH_WITH(takes)
     w->takes(w->arg, sight);
 }
 
-void lh_sim_tell_does(struct lh_sim *sim, const struct lh_sim_sight *sight)
+void lh_sim_notify_does(struct lh_sim *sim, const struct lh_sim_sight *sight)
 {
     EACH_WITH(does)
     w->does(w->arg, sight);
 }
 
-void lh_sim_tell_stepped(struct lh_sim_node *node)
+void lh_sim_notify_stepped(struct lh_sim_node *node)
 {
     const struct lh_sim *sim = node->sim;
 
@@ -36,7 +36,7 @@ void lh_sim_tell_stepped(struct lh_sim_node *node)
     w->stepped(w->arg, node);
 }
 
-void lh_sim_tell_lives(struct lh_sim_node *node, enum lh_sim_life what)
+void lh_sim_notify_lives(struct lh_sim_node *node, enum lh_sim_life what)
 {
     const struct lh_sim *sim = node->sim;
 
@@ -44,8 +44,8 @@ void lh_sim_tell_lives(struct lh_sim_node *node, enum lh_sim_life what)
     w->lives(w->arg, node, what);
 }
 
-void lh_sim_tell_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op op, uint64_t offset,
-    uint64_t length, int error)
+void lh_sim_notify_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op op,
+    uint64_t offset, uint64_t length, int error)
 {
     const struct lh_sim *sim = node->sim;
 
@@ -53,7 +53,7 @@ void lh_sim_tell_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op o
     w->disk(w->arg, node, file, op, offset, length, error);
 }
 
-void lh_sim_tell_committed(struct lh_sim_node *node)
+void lh_sim_notify_committed(struct lh_sim_node *node)
 {
     const struct lh_sim *sim = node->sim;
 
@@ -61,7 +61,7 @@ void lh_sim_tell_committed(struct lh_sim_node *node)
     w->committed(w->arg, node);
 }
 
-void lh_sim_tell_noted(struct lh_sim *sim, const char *text)
+void lh_sim_notify_noted(struct lh_sim *sim, const char *text)
 {
     EACH_WITH(noted)
     w->noted(w->arg, text);

@@ -267,7 +267,7 @@ static const struct tale tales[] = {
 };
 
 /* The rule that failed; "" if none did. `text` holds what was said. */
-static void tell(const struct tale *tale, uint64_t seed, char *rule, char *text, size_t text_size)
+static void notify(const struct tale *tale, uint64_t seed, char *rule, char *text, size_t text_size)
 {
     struct lh_sim_cluster_config config = short_terms(seed);
 
@@ -293,11 +293,11 @@ static void each_mistake_is_named_and_nothing_else_is(void **state)
         const struct tale *tale = &tales[i];
         bool found = false;
         for (uint64_t seed = 1; seed <= tale->seeds && !found; seed++) {
-            tell(tale, seed, rule, text, sizeof text);
+            notify(tale, seed, rule, text, sizeof text);
             if (rule[0] != '\0')
                 fail_msg("without %s, seed %" PRIu64 ": %s", tale->bug, seed, text);
             assert_true(lh_plant(tale->bug, true));
-            tell(tale, seed, rule, text, sizeof text);
+            notify(tale, seed, rule, text, sizeof text);
             lh_plant_none();
             if (rule[0] != '\0' && strcmp(rule, tale->rule) != 0)
                 fail_msg(

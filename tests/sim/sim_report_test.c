@@ -136,15 +136,14 @@ static long long moment_of(const char *story, const char *pattern)
 
 static void a_first_append_is_told_from_the_start_to_the_acknowledgement(void **state)
 {
-    static const char *const told[] = {"*ms  m *cs1 *cs2 *cs3 *c1",
+    static const char *const notified[] = {"*ms  m *cs1 *cs2 *cs3 *c1",
         "*0.000  o starts, incarnation 1",
         "*|*o registers: incarnation 1, 0 replicas, shows 0 leases", "* o creates \"/log\"",
         "* o asks for the tail of \"/log\"",
         "* o chunk 1 v1: asks for an empty replica -> cs* cs* cs*",
         "* o chunk 1 v1: grants it, members cs* cs* cs*, 8,821 ms for the holder -> cs*",
         "* o chunk 1 v1: confirms the grant: it has adopted the version*",
-        "* o chunk 1 v1: holds it from here on*",
-        "* o chunk 1 v1: the grant is confirmed by cs*",
+        "* o chunk 1 v1: holds it from here on*", "* o chunk 1 v1: the grant is confirmed by cs*",
         "* o chunk 1 v1: recovered: every member is equal at 0 bytes*",
         "* o chunk 1 v1: stored 1 batch, the last at 0*",
         "* o chunk 1 v1: 1 batch acknowledged, the last at 0*", NULL};
@@ -153,7 +152,7 @@ static void a_first_append_is_told_from_the_start_to_the_acknowledgement(void **
     (void)state;
     write_one(t->cluster, "/log");
     char *story = story_of(t);
-    assert_told(story, told);
+    assert_told(story, notified);
     free(story);
 }
 
@@ -180,7 +179,7 @@ static void the_holders_end_and_the_grantors_are_two_moments(void **state)
 
 static void a_recall_and_a_new_version_are_told(void **state)
 {
-    static const char *const told[] = {"* o asks to recall the lease of \"/log\"",
+    static const char *const notified[] = {"* o asks to recall the lease of \"/log\"",
         "* o chunk 1 v1: recalls it -> cs*", "* o chunk 1 v1: releases it*",
         "* o chunk 1 v1: does not act on it any more*",
         "* o chunk 1 v1: the lease of cs* is over: released*", "* o chunk 1 v2: grants it*",
@@ -193,7 +192,7 @@ static void a_recall_and_a_new_version_are_told(void **state)
     assert_int_equal(lh_sim_recall(t->cluster, "/log", false, lh_seconds(5)), LH_OK);
     run_for(t->cluster, lh_seconds(1));
     char *story = story_of(t);
-    assert_told(story, told);
+    assert_told(story, notified);
     free(story);
 }
 
@@ -438,25 +437,26 @@ static void whoever_looks_on_changes_nothing(void **state)
     uint64_t hash[2];
 
     (void)state;
-    for (int told = 0; told < 2; told++) {
+    for (int notified = 0; notified < 2; notified++) {
         struct lh_sim_narrative_options options = lh_sim_narrative_options_default();
         FILE *nowhere = fopen("/dev/null", "w");
         struct lh_sim_cluster *c = cluster();
-        struct lh_sim_narrative *n = told ? lh_sim_narrative_attach(c, &options, nowhere) : NULL;
-        struct lh_sim_timeline *t = told ? lh_sim_timeline_attach(c, "") : NULL;
+        struct lh_sim_narrative *n =
+            notified ? lh_sim_narrative_attach(c, &options, nowhere) : NULL;
+        struct lh_sim_timeline *t = notified ? lh_sim_timeline_attach(c, "") : NULL;
         assert_true(lh_sim_cluster_start(c, LONG));
         struct lh_sim_writer *w = write_one(c, "/log");
         lh_sim_set_rate(lh_sim_server(c, 1), 7000);
         lh_sim_isolate(lh_sim_server(c, 2), NULL);
         lh_sim_append_begin(w, 3, 50);
         run_for(c, lh_seconds(10));
-        hash[told] = lh_sim_hash(lh_sim_world(c));
-        if (told) {
+        hash[notified] = lh_sim_hash(lh_sim_world(c));
+        if (notified) {
             lh_sim_narrative_finish(n);
             assert_int_equal(lh_sim_timeline_write(t, nowhere), LH_OK);
         }
         lh_sim_cluster_destroy(c);
-        if (told) {
+        if (notified) {
             lh_sim_narrative_destroy(n);
             lh_sim_timeline_destroy(t);
         }

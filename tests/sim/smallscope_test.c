@@ -133,7 +133,7 @@ static void a_violation_comes_with_the_fewest_moves(void **state)
     char *words = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&words, &size);
-    lh_explore_tell(&space, r.moves, r.move_count, to);
+    lh_explore_narrate(&space, r.moves, r.move_count, to);
     (void)fclose(to);
     assert_non_null(board_violation(&b));
     assert_memory_equal(words, "a board\n", 8);
@@ -163,7 +163,7 @@ static void explore_engine(unsigned depth, struct lh_explore_result *r)
 
     lh_explore(&space, depth, STATES_MAX, NULL, r);
     if (r->violation != NULL)
-        lh_explore_tell(&space, r->moves, r->move_count, stdout);
+        lh_explore_narrate(&space, r->moves, r->move_count, stdout);
     lh_engine_destroy(e);
 }
 
@@ -190,7 +190,7 @@ static void a_counterexample_is_told_in_words(void **state)
     assert_true(lh_plant("leases-forgotten-on-restart", true));
     lh_explore(&space, LH_EXPLORE_DEPTH_MAX, STATES_MAX, NULL, &r);
     FILE *to = open_memstream(&words, &size);
-    lh_explore_tell(&space, r.moves, r.move_count, to);
+    lh_explore_narrate(&space, r.moves, r.move_count, to);
     (void)fclose(to);
     lh_plant_none();
     lh_engine_destroy(e);
@@ -253,7 +253,7 @@ static void explore_cores(unsigned depth, struct lh_explore_result *r, char *vio
     violation[0] = '\0';
     if (r->violation != NULL) {
         (void)snprintf(violation, size, "%s", r->violation);
-        lh_explore_tell(&space, r->moves, r->move_count, stdout);
+        lh_explore_narrate(&space, r->moves, r->move_count, stdout);
     }
     lh_cores_destroy(c);
 }

@@ -45,9 +45,9 @@ static struct lh_instant at(uint64_t s)
 }
 
 /* The server's clock shows `server` when the master's shows `master`. */
-static void tell(uint64_t master, uint64_t server)
+static void notify(uint64_t master, uint64_t server)
 {
-    lh_capability_issuer_tend(&issuer, at(master));
+    lh_capability_issuer_housekeep(&issuer, at(master));
     for (size_t i = 0; i < issuer.count; i++)
         lh_capability_learn(&keys, issuer.keys[i].number, issuer.keys[i].secret, at(server),
             lh_instant_until(issuer.keys[i].introduced, at(master)));
@@ -80,7 +80,7 @@ static void it_holds_for_its_term(void **state)
     (void)state;
     /* Given a server that was started long before the master, or long after it. */
     for (uint64_t server = 5; server < 10000; server += 9000) {
-        tell(100, server);
+        notify(100, server);
         /* When the master gives one 30 s later */
         lh_capability_give(&issuer, at(130), CHUNK, BOTH, bytes);
         /* Then it holds for 10 s, and not longer. */
@@ -95,12 +95,12 @@ static void a_late_answer_ends_it_sooner_never_later(void **state)
 {
     (void)state;
     /* The stamp is of 95, the answer of 100: what is given at 100 ends before 110. */
-    tell(100, 95);
+    notify(100, 95);
     lh_capability_give(&issuer, at(100), CHUNK, BOTH, bytes);
     assert_int_equal(check(CHUNK, BOTH, 104), LH_CAPABILITY_HOLDS);
     assert_int_equal(check(CHUNK, BOTH, 105), LH_CAPABILITY_OVER);
     /* A newer answer corrects it. */
-    tell(104, 104);
+    notify(104, 104);
     assert_int_equal(check(CHUNK, BOTH, 109), LH_CAPABILITY_HOLDS);
     assert_int_equal(check(CHUNK, BOTH, 110), LH_CAPABILITY_OVER);
 }
@@ -108,7 +108,7 @@ static void a_late_answer_ends_it_sooner_never_later(void **state)
 static void every_bit_counts(void **state)
 {
     (void)state;
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give(&issuer, at(100), CHUNK, LH_CAPABILITY_READ, bytes);
     assert_int_equal(check(CHUNK, LH_CAPABILITY_READ, 100), LH_CAPABILITY_HOLDS);
     for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
@@ -123,7 +123,7 @@ static void every_bit_counts(void **state)
 static void a_right_that_was_not_given_is_lacking(void **state)
 {
     (void)state;
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give(&issuer, at(100), CHUNK, LH_CAPABILITY_READ, bytes);
     assert_int_equal(check(CHUNK, LH_CAPABILITY_APPEND, 100), LH_CAPABILITY_LACKING);
     assert_int_equal(check(CHUNK, BOTH, 100), LH_CAPABILITY_LACKING);
@@ -134,7 +134,7 @@ static void other_sizes_are_no_capability(void **state)
     uint8_t more[LH_CAPABILITY_BYTES + 1] = {0};
 
     (void)state;
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give(&issuer, at(100), CHUNK, BOTH, more);
     assert_int_equal(
         lh_capability_check(&keys, CHUNK, BOTH, NULL, 0, at(100), &ends), LH_CAPABILITY_MISSING);
@@ -149,7 +149,7 @@ static void a_key_is_told_before_it_is_used(void **state)
     /* Given a server that hears of the keys every 2 s, the notice. */
     for (uint64_t now = 100; now < 1300; now++) {
         if (now % 2 == 0)
-            tell(now, now);
+            notify(now, now);
         /* When one is made at any time, then the server knows its key. */
         lh_capability_give(&issuer, at(now), CHUNK, BOTH, bytes);
         assert_int_equal(check(CHUNK, BOTH, now), LH_CAPABILITY_HOLDS);
@@ -166,12 +166,12 @@ static void a_key_is_told_for_as_long_as_it_counts(void **state)
         /* When a server starts just before the end, then it knows the key. */
         lh_capability_keys_deinit(&keys);
         lh_capability_keys_init(&keys, 4);
-        tell(given + 9, given + 9);
+        notify(given + 9, given + 9);
         assert_int_equal(check(CHUNK, BOTH, given + 9), LH_CAPABILITY_HOLDS);
     }
     /* And not for much longer. */
-    tell(500, 500);
-    tell(512, 512);
+    notify(500, 500);
+    notify(512, 512);
     assert_int_equal(issuer.count, 1);
 }
 
@@ -180,7 +180,7 @@ static void the_key_told_first_gives_way(void **state)
     uint8_t secret[LH_CAPABILITY_SECRET_BYTES];
 
     (void)state;
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give(&issuer, at(100), CHUNK, BOTH, bytes);
     for (uint64_t reign = 8; reign < 11; reign++) {
         lh_capability_secret(root, reign, 0, secret);
@@ -198,7 +198,7 @@ static void a_number_given_again_has_its_new_secret(void **state)
 
     (void)state;
     /* Given a capability of one master, and another master of the same term (--restored). */
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give(&issuer, at(100), CHUNK, BOTH, bytes);
     root[0] ^= 1;
     lh_capability_secret(root, 7, 0, secret);
@@ -245,7 +245,7 @@ static void one_to_lead_is_of_all_that_it_says(void **state)
     uint8_t secret[LH_CAPABILITY_SECRET_BYTES];
 
     (void)state;
-    tell(100, 100);
+    notify(100, 100);
     lh_capability_give_lead(&issuer, "cs2", &lead, bytes);
     assert_int_equal(check_lead(CHUNK, 12, "cs1"), LH_CAPABILITY_UNKNOWN);
     lh_capability_lead_key(&issuer, "cs2", secret);

@@ -312,16 +312,16 @@ static void a_record_comes_back_from_its_position(void **state)
     lh_reader_close(r);
 }
 
-struct told {
+struct notified {
     unsigned calls, records;
     int error;
     uint64_t last_offset;
     uint32_t next_index;
 };
 
-static void tell(void *arg, int error, struct lh_position first, uint32_t count)
+static void notify(void *arg, int error, struct lh_position first, uint32_t count)
 {
-    struct told *t = arg;
+    struct notified *t = arg;
 
     /* In order. */
     if (error == LH_OK && t->calls > 0)
@@ -339,12 +339,12 @@ static void callbacks_tell_each_record_once(void **state)
 {
     struct fixture *f = *state;
     struct lh_appender *a = open_appender(f, NULL);
-    struct told even = {0}, odd = {0};
+    struct notified even = {0}, odd = {0};
     struct lh_appender_stats stats;
 
     for (int i = 0; i < MANY; i++)
         assert_int_equal(
-            lh_append_async(a, &i, sizeof i, tell, i % 100 < 50 ? &even : &odd, 10000), LH_OK);
+            lh_append_async(a, &i, sizeof i, notify, i % 100 < 50 ? &even : &odd, 10000), LH_OK);
     assert_int_equal(lh_flush(a, 10000), LH_OK);
     assert_int_equal(even.records, MANY / 2);
     assert_int_equal(odd.records, MANY / 2);
@@ -446,21 +446,21 @@ static void memory_is_bounded(void **state)
     struct lh_appender *a = open_appender(f, &small);
     char record[1000] = {0};
     unsigned taken = 0;
-    struct told told = {0};
+    struct notified notified = {0};
 
     server_pause(&f->server, true);
-    while (lh_append_async(a, record, sizeof record, tell, &told, 0) == LH_OK)
+    while (lh_append_async(a, record, sizeof record, notify, &notified, 0) == LH_OK)
         taken++;
     assert_in_range(taken, 12, 16);
     assert_int_equal(
-        lh_append_async(a, record, sizeof record, tell, &told, 20), LH_ERR_WOULD_BLOCK);
+        lh_append_async(a, record, sizeof record, notify, &notified, 20), LH_ERR_WOULD_BLOCK);
     assert_int_equal(lh_append(a, record, sizeof record, 0, NULL), LH_ERR_WOULD_BLOCK);
 
     /* With room again, the next one is taken: none was lost or doubled. */
     server_pause(&f->server, false);
-    assert_int_equal(lh_append_async(a, record, sizeof record, tell, &told, 10000), LH_OK);
+    assert_int_equal(lh_append_async(a, record, sizeof record, notify, &notified, 10000), LH_OK);
     assert_int_equal(lh_appender_close(a, 10000), LH_OK);
-    assert_int_equal(told.records, taken + 1);
+    assert_int_equal(notified.records, taken + 1);
 
     /* A record longer than the batches' limit goes alone. */
     a = open_appender(f, &small);
@@ -481,7 +481,7 @@ static void all_appenders_together_are_bounded(void **state)
     struct lh_appender *a[8];
     char record[1000] = {0};
     unsigned taken = 0, before;
-    struct told told = {0};
+    struct notified notified = {0};
 
     assert_int_equal(lh_cluster_open(f->server.address, &options, &cluster), LH_OK);
     for (unsigned i = 0; i < 8; i++)
@@ -489,7 +489,7 @@ static void all_appenders_together_are_bounded(void **state)
     server_pause(&f->server, true);
     for (unsigned i = 0; i < 8; i++) {
         before = taken;
-        while (lh_append_async(a[i], record, sizeof record, tell, &told, 0) == LH_OK)
+        while (lh_append_async(a[i], record, sizeof record, notify, &notified, 0) == LH_OK)
             taken++;
         /* The first takes what there is, and the others their share, though there is no more. */
         assert_in_range(taken - before, i == 0 ? 60 : 7, i == 0 ? 70 : 12);
@@ -500,10 +500,10 @@ static void all_appenders_together_are_bounded(void **state)
     for (unsigned i = 0; i < 8; i++)
         for (unsigned n = 0; n < 100; n++, taken++)
             assert_int_equal(
-                lh_append_async(a[i], record, sizeof record, tell, &told, 10000), LH_OK);
+                lh_append_async(a[i], record, sizeof record, notify, &notified, 10000), LH_OK);
     for (unsigned i = 0; i < 8; i++)
         assert_int_equal(lh_appender_close(a[i], 10000), LH_OK);
-    assert_int_equal(told.records, taken);
+    assert_int_equal(notified.records, taken);
     lh_cluster_close(cluster);
 }
 
@@ -525,14 +525,14 @@ static void closing_tells_what_is_unknown(void **state)
 {
     struct fixture *f = *state;
     struct lh_appender *a = open_appender(f, NULL);
-    struct told told = {0};
+    struct notified notified = {0};
 
     server_pause(&f->server, true);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(lh_append_async(a, "x", 1, tell, &told, 0), LH_OK);
+        assert_int_equal(lh_append_async(a, "x", 1, notify, &notified, 0), LH_OK);
     assert_int_equal(lh_appender_close(a, 20), LH_ERR_DEADLINE_EXCEEDED);
-    assert_int_equal(told.records, 10);
-    assert_int_equal(told.error, LH_ERR_CANCELLED);
+    assert_int_equal(notified.records, 10);
+    assert_int_equal(notified.error, LH_ERR_CANCELLED);
 }
 
 struct chain {

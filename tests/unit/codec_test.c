@@ -128,7 +128,7 @@ static void only_one_of_the_pieces_is_the_last(void **state)
         struct lh_buf payload = lh_buf_copy("thirteen byte", cases[i].size);
         struct lh_effects fx = {0};
         struct put put = {0};
-        lh_fx_send_told(&fx, 1, &m.base, &payload);
+        lh_fx_send_notified(&fx, 1, &m.base, &payload);
         lh_wire_send(LH_METHOD_APPEND, LH_REQUEST, &fx.items[0].header, &fx.items[0].payload, 8, 4,
             count_put, &put);
         assert_int_equal(put.count, cases[i].pieces);

@@ -165,7 +165,7 @@ struct bed {
     struct lh_disk *disk;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int told;
+    int notified;
 };
 
 static void on_done(void *arg, struct lh_disk_io *first)
@@ -174,7 +174,7 @@ static void on_done(void *arg, struct lh_disk_io *first)
 
     pthread_mutex_lock(&bed->lock);
     while (first != NULL) {
-        bed->told++;
+        bed->notified++;
         first = first->next;
     }
     pthread_cond_broadcast(&bed->changed);
@@ -230,11 +230,11 @@ static int run(struct bed *bed, enum lh_disk_op op, uint64_t file, uint64_t offs
     if (op == LH_DISK_WRITE)
         io.data = lh_buf_take(data);
     pthread_mutex_lock(&bed->lock);
-    int told = bed->told;
+    int notified = bed->notified;
     pthread_mutex_unlock(&bed->lock);
     if (!lh_disk_submit(bed->disk, &io)) {
         pthread_mutex_lock(&bed->lock);
-        while (bed->told == told)
+        while (bed->notified == notified)
             pthread_cond_wait(&bed->changed, &bed->lock);
         pthread_mutex_unlock(&bed->lock);
     }
@@ -399,12 +399,12 @@ static void many_operations_may_be_under_way(const struct lh_disk_options *optio
     enum { N = 1000 };
     struct bed bed;
     struct lh_disk_io *ios = lh_alloc_array(N, sizeof *ios);
-    int told = 0;
+    int notified = 0;
 
     bed_begin(&bed, options);
     assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
     pthread_mutex_lock(&bed.lock);
-    bed.told = 0;
+    bed.notified = 0;
     pthread_mutex_unlock(&bed.lock);
     for (int i = 0; i < N; i++) {
         ios[i] = (struct lh_disk_io){.op = i % 10 == 9 ? LH_DISK_SYNC : LH_DISK_WRITE,
@@ -412,11 +412,11 @@ static void many_operations_may_be_under_way(const struct lh_disk_options *optio
             .offset = (uint64_t)i * 1000};
         if (ios[i].op == LH_DISK_WRITE)
             ios[i].data = pattern(1000, (unsigned)i);
-        told += !lh_disk_submit(bed.disk, &ios[i]);
+        notified += !lh_disk_submit(bed.disk, &ios[i]);
     }
     lh_disk_drain(bed.disk);
     pthread_mutex_lock(&bed.lock);
-    assert_int_equal(bed.told, told);
+    assert_int_equal(bed.notified, notified);
     pthread_mutex_unlock(&bed.lock);
     for (int i = 0; i < N; i++) {
         assert_int_equal(ios[i].error, LH_OK);
@@ -592,10 +592,10 @@ static void a_shortage_of_descriptors_is_no_verdict(const struct lh_disk_options
             .op = ops[i], .file = ops[i] == LH_DISK_CREATE ? 2 : 1, .length = 10};
         if (ops[i] == LH_DISK_WRITE)
             io.data = pattern(50, 9);
-        int told = bed.told;
+        int notified = bed.notified;
         if (!lh_disk_submit(bed.disk, &io)) {
             pthread_mutex_lock(&bed.lock);
-            while (bed.told == told)
+            while (bed.notified == notified)
                 pthread_cond_wait(&bed.changed, &bed.lock);
             pthread_mutex_unlock(&bed.lock);
         }

@@ -498,7 +498,7 @@ int main(void)
         cmocka_unit_test(no_cgroup_is_left),
     };
     int failed = cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
-    /* Whoever may make a cgroup here may also do without: all of it once more. */
+    /* Whoever may make a cgroup here may also do without: all of it again. */
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         umount2("/sys/fs/cgroup", MNT_DETACH) == 0)
         failed += cmocka_run_group_tests_name("keeper without a cgroup", tests, NULL, NULL);

@@ -23,14 +23,14 @@ enum { SERVER = 0, PROGRAM = 1 }; /* clients */
 
 struct lock {
     struct lh_lease lease; /* key 0: this place is not in use */
-    const struct lh_lessee *of;
+    const struct lh_lease_client *of;
 };
 
 struct world {
     struct lh_leases leases;
     struct lh_timers timers;
     uint64_t now_s;
-    struct lh_lessee server, program, other;
+    struct lh_lease_client server, program, other;
     struct lh_lease chunks[CHUNKS]; /* by id */
     struct lock locks[LOCKS];
     bool take_showings; /* as a new owner, which has no record of what programs hold */
@@ -60,11 +60,11 @@ static unsigned id_of(const struct lh_lease *lease)
 
 /* ---- The owner of chunks: one record a chunk. */
 
-static struct lh_lease *chunk_find(void *core, uint64_t id, const struct lh_lessee *lessee)
+static struct lh_lease *chunk_find(void *core, uint64_t id, const struct lh_lease_client *client)
 {
     struct world *w = core;
 
-    (void)lessee;
+    (void)client;
     return id < CHUNKS ? &w->chunks[id] : NULL;
 }
 
@@ -102,7 +102,7 @@ static const struct lh_lease_owner chunk_owner = {
 
 /* ---- The owner of locks: a record for each holder, which goes with the lock. */
 
-static struct lh_lease *lock_record(struct world *w, uint64_t id, const struct lh_lessee *of)
+static struct lh_lease *lock_record(struct world *w, uint64_t id, const struct lh_lease_client *of)
 {
     struct lock *free_one = NULL;
 
@@ -119,13 +119,13 @@ static struct lh_lease *lock_record(struct world *w, uint64_t id, const struct l
     return &free_one->lease;
 }
 
-static struct lh_lease *lock_find(void *core, uint64_t id, const struct lh_lessee *lessee)
+static struct lh_lease *lock_find(void *core, uint64_t id, const struct lh_lease_client *client)
 {
     struct world *w = core;
 
     for (size_t i = 0; i < LOCKS; i++)
         if (w->locks[i].lease.key != 0 && id_of(&w->locks[i].lease) == id &&
-            w->locks[i].of == lessee)
+            w->locks[i].of == client)
             return &w->locks[i].lease;
     return NULL;
 }
@@ -158,23 +158,23 @@ static const struct lh_lease_owner lock_owner = {
 
 /* ---- The owners of clients. */
 
-static void server_ended(void *core, struct lh_lessee *lessee)
+static void server_ended(void *core, struct lh_lease_client *client)
 {
     struct world *w = core;
-    assert_ptr_equal(lessee, &w->server);
+    assert_ptr_equal(client, &w->server);
     NOTE(w->server_events, "ended. ");
 }
 
-static void program_ended(void *core, struct lh_lessee *lessee)
+static void program_ended(void *core, struct lh_lease_client *client)
 {
     struct world *w = core;
-    NOTE(w->program_events, "%s ended. ", lessee == &w->program ? "program" : "other");
+    NOTE(w->program_events, "%s ended. ", client == &w->program ? "program" : "other");
 }
 
-static void program_settled(void *core, struct lh_lessee *lessee)
+static void program_settled(void *core, struct lh_lease_client *client)
 {
     struct world *w = core;
-    NOTE(w->settled_events, "%s. ", lessee == &w->program ? "program" : "other");
+    NOTE(w->settled_events, "%s. ", client == &w->program ? "program" : "other");
 }
 
 static void waited(void *core)
@@ -195,16 +195,16 @@ static void step_to(struct world *w, uint64_t now_s)
     w->now_s = now_s;
     lh_leases_step(&w->leases, at_s(now_s), w->work);
     lh_timers_fire(&w->timers, w, at_s(now_s));
-    lh_lessee_check(&w->leases, &w->server);
-    lh_lessee_check(&w->leases, &w->program);
-    lh_lessee_check(&w->leases, &w->other);
+    lh_lease_client_check(&w->leases, &w->server);
+    lh_lease_client_check(&w->leases, &w->program);
+    lh_lease_client_check(&w->leases, &w->other);
     lh_grantor_check(w->leases.engine);
 }
 
 static void make(struct world *w, uint64_t now_s, uint64_t wait_s)
 {
-    static const struct lh_lessee_owner server = {.ended = server_ended};
-    static const struct lh_lessee_owner program = {
+    static const struct lh_lease_client_owner server = {.ended = server_ended};
+    static const struct lh_lease_client_owner program = {
         .ended = program_ended, .settled = program_settled};
 
     memset(w, 0, sizeof *w);
@@ -212,11 +212,11 @@ static void make(struct world *w, uint64_t now_s, uint64_t wait_s)
     lh_leases_init(&w->leases, w, &w->timers, waited);
     lh_leases_kind(&w->leases, CHUNK, &chunk_owner, lh_seconds(60), false);
     lh_leases_kind(&w->leases, LOCK, &lock_owner, lh_seconds(20), true);
-    lh_leases_lessee_kind(&w->leases, SERVER, &server);
-    lh_leases_lessee_kind(&w->leases, PROGRAM, &program);
-    lh_lessee_init(&w->server, SERVER);
-    lh_lessee_init(&w->program, PROGRAM);
-    lh_lessee_init(&w->other, PROGRAM);
+    lh_leases_client_kind(&w->leases, SERVER, &server);
+    lh_leases_client_kind(&w->leases, PROGRAM, &program);
+    lh_lease_client_init(&w->server, SERVER);
+    lh_lease_client_init(&w->program, PROGRAM);
+    lh_lease_client_init(&w->other, PROGRAM);
     for (unsigned i = 0; i < CHUNKS; i++)
         lh_lease_init(&w->chunks[i], CHUNK, i);
     w->server.process = w->program.process = w->other.process = 1;
@@ -232,9 +232,9 @@ static int setup(void **state)
     make(w, 100, 0);
     step_to(w, 101);
     assert_int_equal(w->waited, 1);
-    lh_lessee_open(&w->leases, &w->server, lh_seconds(SESSION_S));
-    lh_lessee_open(&w->leases, &w->program, lh_seconds(SESSION_S));
-    lh_lessee_open(&w->leases, &w->other, lh_seconds(SESSION_S));
+    lh_lease_client_open(&w->leases, &w->server, lh_seconds(SESSION_S));
+    lh_lease_client_open(&w->leases, &w->program, lh_seconds(SESSION_S));
+    lh_lease_client_open(&w->leases, &w->other, lh_seconds(SESSION_S));
     *state = w;
     return 0;
 }
@@ -249,34 +249,34 @@ static int teardown(void **state)
     return 0;
 }
 
-static void beat(struct world *w, struct lh_lessee *lessee)
+static void beat(struct world *w, struct lh_lease_client *client)
 {
-    assert_int_equal(lh_lessee_renew(&w->leases, lessee, at_s(w->now_s)), LH_OK);
+    assert_int_equal(lh_lease_client_renew(&w->leases, client, at_s(w->now_s)), LH_OK);
 }
 
 /* Granted, sent and confirmed. */
-static void give(struct world *w, struct lh_lease *lease, struct lh_lessee *lessee,
+static void give(struct world *w, struct lh_lease *lease, struct lh_lease_client *client,
     uint64_t version, enum lh_lease_mode mode)
 {
-    assert_int_equal(lh_lease_grant(&w->leases, lease, lessee, version, mode), LH_OK);
+    assert_int_equal(lh_lease_grant(&w->leases, lease, client, version, mode), LH_OK);
     lh_lease_sent(lease);
     lh_lease_confirm(lease);
 }
 
-static struct lh_lease *lock(
-    struct world *w, uint64_t id, struct lh_lessee *lessee, uint64_t token, enum lh_lease_mode mode)
+static struct lh_lease *lock(struct world *w, uint64_t id, struct lh_lease_client *client,
+    uint64_t token, enum lh_lease_mode mode)
 {
-    struct lh_lease *lease = lock_record(w, id, lessee);
+    struct lh_lease *lease = lock_record(w, id, client);
 
-    give(w, lease, lessee, token, mode);
+    give(w, lease, client, token, mode);
     return lease;
 }
 
-static int try_lock(
-    struct world *w, uint64_t id, struct lh_lessee *lessee, uint64_t token, enum lh_lease_mode mode)
+static int try_lock(struct world *w, uint64_t id, struct lh_lease_client *client, uint64_t token,
+    enum lh_lease_mode mode)
 {
-    struct lh_lease *lease = lock_record(w, id, lessee);
-    int error = lh_lease_grant(&w->leases, lease, lessee, token, mode);
+    struct lh_lease *lease = lock_record(w, id, client);
+    int error = lh_lease_grant(&w->leases, lease, client, token, mode);
 
     if (error != LH_OK)
         lease->key = 0;
@@ -284,20 +284,20 @@ static int try_lock(
 }
 
 /* A client registers again as `process`, and shows one lease (`version` 0: none). */
-static void register_again(struct world *w, struct lh_lessee *lessee, uint64_t process, bool proven,
-    unsigned kind, uint64_t id, uint64_t version)
+static void register_again(struct world *w, struct lh_lease_client *client, uint64_t process,
+    bool proven, unsigned kind, uint64_t id, uint64_t version)
 {
-    bool same = lessee->process == process;
+    bool same = client->process == process;
 
-    lh_lessee_close(&w->leases, lessee);
-    lessee->process = process;
+    lh_lease_client_close(&w->leases, client);
+    client->process = process;
     if (!same)
-        lh_lessee_free_dead(&w->leases, lessee);
-    lh_lessee_open(&w->leases, lessee, lh_seconds(SESSION_S));
-    lh_lessee_show_begin(&w->leases, lessee);
+        lh_lease_client_free_dead(&w->leases, client);
+    lh_lease_client_open(&w->leases, client, lh_seconds(SESSION_S));
+    lh_lease_client_show_begin(&w->leases, client);
     if (version != 0)
-        lh_lessee_shows(&w->leases, lessee, kind, id, version, true);
-    lh_lessee_registered(&w->leases, lessee,
+        lh_lease_client_shows(&w->leases, client, kind, id, version, true);
+    lh_lease_client_registered(&w->leases, client,
         (struct lh_lease_process){.same = same, .proven = proven, .numbered = proven});
 }
 
@@ -414,10 +414,10 @@ static void only_exactly_what_was_granted_goes_on(void **state)
     assert_false(lh_lease_current(&w->leases, lease));
     assert_true(lh_lease_held(&w->leases, lease)); /* it shows some version: it may act on it */
 
-    lh_lessee_show_begin(&w->leases, &w->other);
-    assert_null(lh_lessee_shows(&w->leases, &w->other, LOCK, 1, 50, true));
-    assert_null(lh_lessee_shows(&w->leases, &w->other, LOCK, UINT64_MAX, 50, true));
-    assert_null(lh_lessee_shows(&w->leases, &w->server, CHUNK, 1, 50, true));
+    lh_lease_client_show_begin(&w->leases, &w->other);
+    assert_null(lh_lease_client_shows(&w->leases, &w->other, LOCK, 1, 50, true));
+    assert_null(lh_lease_client_shows(&w->leases, &w->other, LOCK, UINT64_MAX, 50, true));
+    assert_null(lh_lease_client_shows(&w->leases, &w->server, CHUNK, 1, 50, true));
 }
 
 static void a_grant_that_was_not_confirmed_goes_over_into_the_new_session(void **state)
@@ -467,7 +467,7 @@ static void a_dead_process_holds_nothing(void **state)
     assert_string_equal(w->chunk_events, "1 is free: its process is dead. ");
     assert_string_equal(w->lock_events, "");
 
-    lh_lessee_dissolve(&w->leases, &w->program, LH_LEASE_RELEASED, "was given up");
+    lh_lease_client_dissolve(&w->leases, &w->program, LH_LEASE_RELEASED, "was given up");
     assert_string_equal(w->lock_events, "1 was given up. ");
     assert_int_equal(try_lock(w, 1, &w->program, 51, LH_LEASE_EXCLUSIVE), LH_ERR_UNKNOWN_SESSION);
     lock(w, 1, &w->other, 51, LH_LEASE_EXCLUSIVE);
@@ -480,7 +480,7 @@ static void what_nobody_speaks_for_runs_out(void **state)
     struct world *w = *state;
 
     give(w, &w->chunks[1], &w->server, 1, LH_LEASE_EXCLUSIVE);
-    lh_lessee_disown(&w->leases, &w->server);
+    lh_lease_client_disown(&w->leases, &w->server);
     assert_false(lh_lease_is_of(&w->chunks[1], &w->server));
     register_again(w, &w->server, 1, true, CHUNK, 1, 1);
     assert_string_equal(w->chunk_events, "1 disowned. ");
@@ -499,24 +499,25 @@ static void the_sums_of_both_sides_are_of_what_is_confirmed_in_the_session(void 
     assert_int_equal(
         lh_lease_grant(&w->leases, &w->chunks[3], &w->server, 6, LH_LEASE_EXCLUSIVE), LH_OK);
     lh_lease_sum_add(&theirs, 1, 4);
-    assert_true(lh_lessee_differs(&w->server, theirs));
+    assert_true(lh_lease_client_differs(&w->server, theirs));
     lh_lease_sum_add(&theirs, 2, 5);
-    assert_false(lh_lessee_differs(&w->server, theirs));
+    assert_false(lh_lease_client_differs(&w->server, theirs));
 
     /* It has ended 2, and that was not heard. */
     lh_lease_sum_remove(&theirs, 2, 5);
-    assert_true(lh_lessee_differs(&w->server, theirs));
-    lh_lessee_show_begin(&w->leases, &w->server);
-    assert_ptr_equal(lh_lessee_shows(&w->leases, &w->server, CHUNK, 1, 4, false), &w->chunks[1]);
-    assert_null(lh_lessee_shows(&w->leases, &w->server, CHUNK, 5, 1, false));
-    lh_lessee_resolved(&w->leases, &w->server);
+    assert_true(lh_lease_client_differs(&w->server, theirs));
+    lh_lease_client_show_begin(&w->leases, &w->server);
+    assert_ptr_equal(
+        lh_lease_client_shows(&w->leases, &w->server, CHUNK, 1, 4, false), &w->chunks[1]);
+    assert_null(lh_lease_client_shows(&w->leases, &w->server, CHUNK, 5, 1, false));
+    lh_lease_client_resolved(&w->leases, &w->server);
     assert_string_equal(w->chunk_events, "2 is over: its holder does not show it. ");
-    assert_false(lh_lessee_differs(&w->server, theirs));
+    assert_false(lh_lease_client_differs(&w->server, theirs));
     assert_ptr_equal(w->chunks[3].holder, &w->server); /* its grant may be on its way */
 
     /* In a new session nothing is confirmed but what it shows. */
     register_again(w, &w->server, 1, true, CHUNK, 1, 4);
-    assert_false(lh_lessee_differs(&w->server, theirs));
+    assert_false(lh_lease_client_differs(&w->server, theirs));
 }
 
 static void a_new_version_is_for_the_same_holder(void **state)
@@ -528,7 +529,7 @@ static void a_new_version_is_for_the_same_holder(void **state)
     assert_true(lh_lease_recall(&w->leases, c));
     lh_lease_raise(&w->leases, c, 5);
     assert_true(c->recalling && c->in_todo && !c->confirmed && !c->sent);
-    assert_false(lh_lessee_differs(&w->server, (struct lh_lease_sum){0}));
+    assert_false(lh_lease_client_differs(&w->server, (struct lh_lease_sum){0}));
     assert_int_equal(c->version, 5);
 }
 
@@ -541,8 +542,8 @@ static int setup_restart(void **state)
     make(w, 100, WAIT_S);
     lh_lease_restore(&w->leases, &w->chunks[1], &w->server, 1, 8);
     lh_lease_restore(&w->leases, &w->chunks[2], &w->server, 1, 9);
-    lh_lessee_restore(&w->leases, &w->program, at_s(100), lh_seconds(15));
-    lh_lessee_restore(&w->leases, &w->other, at_s(100), lh_seconds(20));
+    lh_lease_client_restore(&w->leases, &w->program, at_s(100), lh_seconds(15));
+    lh_lease_client_restore(&w->leases, &w->other, at_s(100), lh_seconds(20));
     step_to(w, 101);
     *state = w;
     return 0;
@@ -554,10 +555,10 @@ static void what_is_on_record_waits_for_its_holder(void **state)
 
     assert_true(lh_lease_held(&w->leases, &w->chunks[1]));
     assert_int_equal(lh_lease_free_at(&w->leases, &w->chunks[1]).ns, at_s(130).ns + 1000000);
-    lh_lessee_open(&w->leases, &w->server, lh_seconds(SESSION_S));
-    lh_lessee_show_begin(&w->leases, &w->server);
-    assert_non_null(lh_lessee_shows(&w->leases, &w->server, CHUNK, 1, 8, true));
-    lh_lessee_registered(&w->leases, &w->server, (struct lh_lease_process){.same = true});
+    lh_lease_client_open(&w->leases, &w->server, lh_seconds(SESSION_S));
+    lh_lease_client_show_begin(&w->leases, &w->server);
+    assert_non_null(lh_lease_client_shows(&w->leases, &w->server, CHUNK, 1, 8, true));
+    lh_lease_client_registered(&w->leases, &w->server, (struct lh_lease_process){.same = true});
     assert_true(lh_lease_current(&w->leases, &w->chunks[1]));
     assert_true(w->chunks[1].confirmed);
     /* Without a proof 2 stays held, for a grant that may have been on its way. */
@@ -577,7 +578,7 @@ static void other_chunks_need_not_wait(void **state)
 {
     struct world *w = *state;
 
-    lh_lessee_open(&w->leases, &w->server, lh_seconds(SESSION_S));
+    lh_lease_client_open(&w->leases, &w->server, lh_seconds(SESSION_S));
     give(w, &w->chunks[5], &w->server, 1, LH_LEASE_EXCLUSIVE);
     assert_true(lh_lease_current(&w->leases, &w->chunks[5]));
 }
@@ -587,13 +588,13 @@ static void no_lock_is_granted_before_every_program_is_back(void **state)
     struct world *w = *state;
 
     /* The program comes and shows a lock of which no record is left. */
-    lh_lessee_open(&w->leases, &w->program, lh_seconds(SESSION_S));
-    lh_lessee_show_begin(&w->leases, &w->program);
+    lh_lease_client_open(&w->leases, &w->program, lh_seconds(SESSION_S));
+    lh_lease_client_show_begin(&w->leases, &w->program);
     struct lh_lease *five = lock_record(w, 5, &w->program);
     lh_lease_restore(&w->leases, five, &w->program, 1, 50);
-    assert_ptr_equal(lh_lessee_shows(&w->leases, &w->program, LOCK, 5, 50, true), five);
+    assert_ptr_equal(lh_lease_client_shows(&w->leases, &w->program, LOCK, 5, 50, true), five);
     assert_int_equal(try_lock(w, 6, &w->program, 51, LH_LEASE_EXCLUSIVE), LH_ERR_LEASE_HELD);
-    lh_lessee_registered(
+    lh_lease_client_registered(
         &w->leases, &w->program, (struct lh_lease_process){.same = true, .proven = true});
     assert_true(lh_lease_current(&w->leases, five));
     assert_int_equal(try_lock(w, 6, &w->program, 51, LH_LEASE_EXCLUSIVE), LH_ERR_LEASE_HELD);
@@ -614,7 +615,7 @@ static void what_was_promised_earlier_is_over_earlier(void **state)
 {
     struct world *w = *state;
 
-    lh_lessee_promised(&w->leases, &w->server, at_s(98), lh_seconds(10));
+    lh_lease_client_promised(&w->leases, &w->server, at_s(98), lh_seconds(10));
     assert_int_equal(lh_lease_free_at(&w->leases, &w->chunks[1]).ns, at_s(108).ns + 1000000);
     step_to(w, 108);
     assert_true(lh_lease_held(&w->leases, &w->chunks[1]));
@@ -636,18 +637,18 @@ static void a_session_goes_on_when_its_promises_are_over(void **state)
 
     (void)state;
     make(w, 100, WAIT_S);
-    lh_lessee_restore(&w->leases, &w->program, at_s(95), lh_seconds(10));
-    lh_lessee_restore(&w->leases, &w->other, at_s(80), lh_seconds(10));
+    lh_lease_client_restore(&w->leases, &w->program, at_s(95), lh_seconds(10));
+    lh_lease_client_restore(&w->leases, &w->other, at_s(80), lh_seconds(10));
     step_to(w, 100);
     assert_string_equal(w->settled_events, "other. ");
     assert_int_equal(w->leases.away, 1);
-    assert_int_equal(lh_lessee_await(&w->leases, &w->program, lh_seconds(10)), LH_OK);
+    assert_int_equal(lh_lease_client_await(&w->leases, &w->program, lh_seconds(10)), LH_OK);
     assert_int_equal(
-        lh_lessee_await(&w->leases, &w->other, lh_seconds(10)), LH_ERR_UNKNOWN_SESSION);
+        lh_lease_client_await(&w->leases, &w->other, lh_seconds(10)), LH_ERR_UNKNOWN_SESSION);
     step_to(w, 106); /* it is awaited until 110 */
     assert_int_equal(w->leases.away, 1);
-    lh_lessee_open(&w->leases, &w->other, lh_seconds(SESSION_S));
-    lh_lessee_registered(&w->leases, &w->other, (struct lh_lease_process){.same = true});
+    lh_lease_client_open(&w->leases, &w->other, lh_seconds(SESSION_S));
+    lh_lease_client_registered(&w->leases, &w->other, (struct lh_lease_process){.same = true});
     step_to(w, 111);
     assert_string_equal(w->program_events, "program ended. ");
     assert_int_equal(w->leases.away, 0);
@@ -660,15 +661,15 @@ static void of_conflicting_showings_one_stands(void **state)
 {
     struct world *w = *state;
 
-    struct lh_lessee *clients[] = {&w->program, &w->other};
+    struct lh_lease_client *clients[] = {&w->program, &w->other};
     for (unsigned i = 0; i < 2; i++) {
-        lh_lessee_open(&w->leases, clients[i], lh_seconds(SESSION_S));
-        lh_lessee_show_begin(&w->leases, clients[i]);
+        lh_lease_client_open(&w->leases, clients[i], lh_seconds(SESSION_S));
+        lh_lease_client_show_begin(&w->leases, clients[i]);
         struct lh_lease *lease = lock_record(w, 5, clients[i]);
         lh_lease_restore(&w->leases, lease, clients[i], 1, 50);
         assert_int_equal(
-            lh_lessee_shows(&w->leases, clients[i], LOCK, 5, 50, true) != NULL, i == 0);
-        lh_lessee_registered(
+            lh_lease_client_shows(&w->leases, clients[i], LOCK, 5, 50, true) != NULL, i == 0);
+        lh_lease_client_registered(
             &w->leases, clients[i], (struct lh_lease_process){.same = true, .proven = true});
     }
     assert_string_equal(w->lock_events, "5 continued. ");
@@ -683,8 +684,8 @@ static void a_program_that_attached_and_showed_nothing_yet_is_not_back(void **st
 {
     struct world *w = *state;
 
-    lh_lessee_dissolve(&w->leases, &w->other, LH_LEASE_RELEASED, "was given up");
-    lh_lessee_open(&w->leases, &w->program, lh_seconds(5));
+    lh_lease_client_dissolve(&w->leases, &w->other, LH_LEASE_RELEASED, "was given up");
+    lh_lease_client_open(&w->leases, &w->program, lh_seconds(5));
     step_to(w, 107);
     assert_string_equal(w->program_events, "program ended. "); /* that session, not the former */
     assert_int_equal(w->leases.away, 1);

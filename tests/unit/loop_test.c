@@ -37,7 +37,7 @@ struct toy {
     struct lh_instant first_input, last_input;
     const char *peer;
     uint64_t got;
-    uint64_t progress, told;
+    uint64_t progress, notified;
     size_t piece_bytes;
     struct lh_buf read;
 };
@@ -192,11 +192,11 @@ static void a_core_that_hangs_has_no_beats(void **state)
     pthread_create(&beat, NULL, beat_main, &toy);
     usleep(50000); /* for the timer's thread to be wrong */
     assert_int_equal(lh_loop_beats(toy.loop), before);
-    assert_false(lh_loop_goes_on(toy.loop, lh_milliseconds(10)));
+    assert_false(lh_loop_is_responsive(toy.loop, lh_milliseconds(10)));
 
     sem_post(&released);
     await_beats_after(&toy, before);
-    assert_true(lh_loop_goes_on(toy.loop, lh_seconds(10)));
+    assert_true(lh_loop_is_responsive(toy.loop, lh_seconds(10)));
     pthread_join(call, NULL);
     pthread_join(beat, NULL);
     toy_end(&toy);
@@ -803,7 +803,7 @@ static void serve_pieces(struct toy *toy, struct lh_input *in, struct lh_effects
         }
         break;
     case LH_IN_SENT:
-        toy->told++;
+        toy->notified++;
         break;
     case LH_IN_HALF_CLOSED:
         toy->got++;
@@ -900,7 +900,7 @@ static void large_messages_travel_in_pieces_and_arrive_whole(void **state)
         sem_wait(&client.done);
         for (bool all = false; !all; usleep(1000)) { /* each has left, or the test hangs here */
             lh_loop_lock(server.loop);
-            all = server.told == SIZES;
+            all = server.notified == SIZES;
             lh_loop_unlock(server.loop);
         }
         toy_end(&client);

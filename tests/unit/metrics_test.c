@@ -79,7 +79,7 @@ static bool live(void *arg, char *why, size_t why_size)
     return !s->silent;
 }
 
-static bool goes_on(void *arg)
+static bool is_responsive(void *arg)
 {
     return !((const struct server *)arg)->hangs;
 }
@@ -134,7 +134,7 @@ static void an_operator_asks(void **state)
     struct server s = {.ready = true};
     const struct lh_observe_config config = {.listen = "127.0.0.1:0",
         .live = live,
-        .goes_on = goes_on,
+        .is_responsive = is_responsive,
         .metrics = metrics,
         .ready = ready,
         .arg = &s};
@@ -193,7 +193,7 @@ static void whoever_is_slow_gives_way_to_others(void **state)
     struct server s = {.ready = true};
     const struct lh_observe_config config = {.listen = "127.0.0.1:0",
         .live = live,
-        .goes_on = goes_on,
+        .is_responsive = is_responsive,
         .metrics = metrics,
         .ready = ready,
         .arg = &s};
@@ -223,8 +223,11 @@ static void whoever_is_slow_gives_way_to_others(void **state)
 static void an_address_must_be_one_and_free(void **state)
 {
     struct server s = {.ready = true};
-    struct lh_observe_config config = {
-        .live = live, .goes_on = goes_on, .metrics = metrics, .ready = ready, .arg = &s};
+    struct lh_observe_config config = {.live = live,
+        .is_responsive = is_responsive,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = &s};
     struct lh_observe *first, *second;
     char why[256], listen[32];
 

@@ -261,7 +261,7 @@ struct end {
     char text[400];
 };
 
-static void tell(struct end *e)
+static void notify(struct end *e)
 {
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
@@ -294,7 +294,7 @@ static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method
     e->served = link;
     e->opened++;
     snprintf(e->identity, sizeof e->identity, "%s", lh_rpc_link_identity(link));
-    tell(e);
+    notify(e);
     if (before != NULL)
         lh_rpc_link_unref(before);
     lh_rpc_link_read(link);
@@ -309,7 +309,7 @@ static void on_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
     pthread_mutex_lock(&e->lock);
     e->messages++;
     bool serves = e->served != NULL;
-    tell(e);
+    notify(e);
     if (serves)
         lh_rpc_link_send(link, bytes);
     else
@@ -327,7 +327,7 @@ static void on_closed(void *arg, struct lh_rpc_link *link, int error, const char
     e->closed++;
     e->error = error;
     snprintf(e->text, sizeof e->text, "%s", text == NULL ? "" : text);
-    tell(e);
+    notify(e);
 }
 
 static atomic_uint logged_errors, logged_infos;
@@ -605,13 +605,13 @@ static void a_table_that_changes_ends_calls_to_who_may_not_answer_now(void **sta
 /* ---- renewal ---- */
 
 /* As a server does all the time, until so many were taken up or found unusable. */
-static void tend_until(struct end *e, uint64_t renewed, uint64_t refused)
+static void housekeep_until(struct end *e, uint64_t renewed, uint64_t refused)
 {
     struct lh_rpc_figures f = {0};
 
     while (f.tls.renewed < renewed || f.tls.refused < refused) {
         pause_ms(20);
-        lh_rpc_tend(e->rpc);
+        lh_rpc_housekeep(e->rpc);
         lh_rpc_figures(e->rpc, &f);
     }
     assert_int_equal(f.tls.renewed, renewed);
@@ -646,18 +646,18 @@ static void a_server_says_that_its_certificate_has_run_out(void **state)
     while (lh_tls_open(&files, LH_TLS_SERVES, hear_ended, &tls, why, sizeof why) != LH_OK);
     while (ended.times == 0) {
         pause_ms(20);
-        lh_tls_tend(tls);
+        lh_tls_housekeep(tls);
     }
     assert_non_null(strstr(ended.text, "brief/cert.pem has run out"));
     issue_for("ca", "master/brief", "brief", "127.0.0.1", DAY);
     while (f.renewed == 0) {
         pause_ms(20);
-        lh_tls_tend(tls);
+        lh_tls_housekeep(tls);
         f = (struct lh_tls_figures){0};
         lh_tls_figures(tls, &f);
     }
-    pause_ms(1100); /* it is looked at once more */
-    lh_tls_tend(tls);
+    pause_ms(1100); /* it is looked at again */
+    lh_tls_housekeep(tls);
     assert_int_equal(ended.times, 1);
     lh_tls_unref(tls);
 }
@@ -678,14 +678,14 @@ static void renewed_files_are_for_new_connections_and_old_ones_go_on(void **stat
     /* A new authority, in two steps: trusted beside the old one, then it signs. */
     append_file(in("other/ca.pem"), in("r/ca.pem"));
     append_file(in("other/ca.pem"), in("w/ca.pem"));
-    tend_until(&server, 1, 0);
-    tend_until(&client, 1, 0);
+    housekeep_until(&server, 1, 0);
+    housekeep_until(&client, 1, 0);
     issue_for("other", "master/r", "r", "127.0.0.1", DAY);
     issue_for("other", "writer/after", "w", NULL, DAY);
     append_file(in("ca/ca.pem"), in("r/ca.pem"));
     append_file(in("ca/ca.pem"), in("w/ca.pem"));
-    tend_until(&server, 2, 0);
-    tend_until(&client, 2, 0);
+    housekeep_until(&server, 2, 0);
+    housekeep_until(&client, 2, 0);
     struct lh_rpc_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.messages == 2);
@@ -712,10 +712,10 @@ static void files_that_are_no_use_are_told_once_and_the_old_ones_stay(void **sta
     atomic_store(&logged_errors, 0);
     atomic_store(&logged_infos, 0);
     write_text(in("s/cert.pem"), "no certificate\n");
-    tend_until(&server, 0, 1);
+    housekeep_until(&server, 0, 1);
     for (int i = 0; i < 70; i++) {
         pause_ms(20);
-        lh_rpc_tend(server.rpc);
+        lh_rpc_housekeep(server.rpc);
     }
     assert_int_equal(atomic_load(&logged_errors), 1);
     struct lh_rpc_link *link = call(&client, &server);
@@ -724,9 +724,9 @@ static void files_that_are_no_use_are_told_once_and_the_old_ones_stay(void **sta
     end_link(link);
 
     (void)unlink(in("s/key.pem"));
-    tend_until(&server, 0, 2);
+    housekeep_until(&server, 0, 2);
     issue("master/s", "s");
-    tend_until(&server, 1, 2);
+    housekeep_until(&server, 1, 2);
     assert_int_equal(atomic_load(&logged_errors), 2);
     assert_int_equal(atomic_load(&logged_infos), 1);
     finish(&client);

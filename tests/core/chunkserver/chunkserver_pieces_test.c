@@ -18,7 +18,7 @@ static struct {
     struct lh_chunkserver *cs;
     struct lh_instant now;
     uint64_t link;   /* the newest */
-    bool told;       /* it wants to hear when its last piece is written */
+    bool notified;   /* it wants to hear when its last piece is written */
     unsigned pieces; /* on that link */
     uint64_t first, last, stamp;
     bool more, leases_shown;
@@ -51,7 +51,7 @@ static void other(const struct lh_effect *e)
         w.link = e->link;
     if (e->kind != LH_FX_SEND)
         return;
-    w.told = e->tell;
+    w.notified = e->notify;
     int error = lh_wire_decode(LH_METHOD_SESSION, LH_REQUEST, &e->header, &message, &payload);
     assert_int_equal(error, LH_OK);
     const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)message;
@@ -111,18 +111,18 @@ static void given_an_earlier_master(void)
 static void a_piece_goes_out_when_the_one_before_is_written(void **state)
 {
     (void)state;
-    assert_true(w.pieces == 1 && w.count == 2 && w.more && !w.told);
+    assert_true(w.pieces == 1 && w.count == 2 && w.more && !w.notified);
     feed(LH_IN_SENT);
     pass(1);
     assert_int_equal(w.pieces, 1); /* its leases are shown: the master may ask for the rest */
     given_an_earlier_master();
-    assert_true(w.count == 4 && w.more && w.told);
+    assert_true(w.count == 4 && w.more && w.notified);
     pass(1);
     assert_int_equal(w.pieces, 2);
     feed(LH_IN_SENT);
     assert_int_equal(w.pieces, 3);
     assert_all_shown();
-    assert_false(w.told);
+    assert_false(w.notified);
 }
 
 static void on_another_stream_it_begins_with_the_first_piece(void **state)

@@ -332,7 +332,7 @@ static void carry_out(struct world *w, int node, struct lh_effect *e)
             lh_buf_clear(&bytes);
         else
             post_bytes(w, l, to_server, bytes);
-        if (e->tell)
+        if (e->notify)
             post(w, l, !to_server, LH_IN_SENT, LH_OK);
         break;
     }
@@ -557,7 +557,7 @@ static void tell_keys(struct world *w, struct keys *k)
     k->count = 0;
     if (w->issuer == NULL)
         return;
-    lh_capability_issuer_tend(w->issuer, w->now);
+    lh_capability_issuer_housekeep(w->issuer, w->now);
     for (; k->count < w->issuer->count; k->count++) {
         struct lh_capability_key *from = &w->issuer->keys[k->count];
         Leasehold__CapabilityKey *to = k->list[k->count] = &k->items[k->count];

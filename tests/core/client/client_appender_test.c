@@ -669,7 +669,7 @@ static void an_appender_gives_up_in_the_end(void **state)
     held.retry_after_ms = 1000;
     say(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), &held);
     pass_ms(&a.w, 300000);
-    /* The reason is told. Asking once more in the same moment would do no harm. */
+    /* The reason is told. Asking again in the same moment would do no harm. */
     while (a.w.events[a.w.taken].kind != LH_FX_COMPLETE)
         take(&a.w, a.w.events[a.w.taken].kind);
     expect_complete(&a.w, &b1, LH_ERR_LEASE_HELD);
@@ -689,7 +689,7 @@ static void a_living_primary_that_cannot_be_reached_is_told_each_time(void **sta
         struct lh_submit_call b1;
         const Leasehold__OpenTailRequest *m;
         uint64_t failed_version = 0;
-        struct lh_instant told;
+        struct lh_instant notified;
 
         open_appender(&a);
         b1 = next_batch(&a);
@@ -700,8 +700,8 @@ static void a_living_primary_that_cannot_be_reached_is_told_each_time(void **sta
             uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
             assert_int_equal(m->failed_version, failed_version);
             if (i > 0) /* the sign of life that was missed, and the pause */
-                assert_in_range(a.w.now.ns - told.ns, 0, 1700 * 1000000ull);
-            told = a.w.now;
+                assert_in_range(a.w.now.ns - notified.ns, 0, 1700 * 1000000ull);
+            notified = a.w.now;
             say_tail(&a.w, link, open_chunk(5, 3, 0, 0), 0, NULL);
             failed_version = 3;
             if (way == NOT_FOR_BATCHES) {

@@ -162,7 +162,7 @@ static void feed(struct world *w, struct lh_input in)
             w->link_count = e->link + 1;
         } else if (e->kind == LH_FX_SEND) {
             sent(w, e);
-            if (e->tell)
+            if (e->notify)
                 feed(w, (struct lh_input){.kind = LH_IN_SENT, .link = e->link});
         } else if (e->kind == LH_FX_CLOSE) {
             w->links[e->link].over = true;

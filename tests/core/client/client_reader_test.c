@@ -886,11 +886,11 @@ static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void *
     assert_int_not_equal(member, 1);
     say_refusal(&r, expect_read(&r, 5, B, &member, NULL), LH_ERR_NOT_PRIMARY);
     assert_int_not_equal(member, 1);
-    const Leasehold__OpenTailRequest *told;
-    link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &told);
-    assert_true(told->failed_chunk == 5);
-    assert_int_equal(told->failed_version, 2);
-    assert_true(told->reads);
+    const Leasehold__OpenTailRequest *notified;
+    link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &notified);
+    assert_true(notified->failed_chunk == 5);
+    assert_int_equal(notified->failed_version, 2);
+    assert_true(notified->reads);
     say_tail(&r.w, link, tail, 1, NULL);
 
     /* Silent or not, nobody else knows. */

@@ -270,7 +270,7 @@ static void a_later_call_is_not_answered_by_an_earlier_read_without_a_lease(void
     expect_got(&early, "five", 5);
     uint64_t second = expect_read("/v", 0)->id;
     assert_int_not_equal(id, second);
-    say_read(m); /* the old answer once more: nobody's */
+    say_read(m); /* the old answer again: nobody's */
     expect_quiet(&w);
     say_read(leased(second, 6, "six"));
     expect_got(&late, "six", 6);

@@ -89,7 +89,7 @@ static void changes_come_once_and_in_order(void **state)
     ask_next(1000);
     expect_change(9);
     break_and_reopen(13);
-    say_change(12); /* once more */
+    say_change(12); /* again */
     say_change(13);
     ask_next(1000);
     expect_change(12);

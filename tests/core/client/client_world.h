@@ -68,7 +68,7 @@ static inline void check_cluster(struct world *w, const struct event *e)
 static inline void step(struct world *w, struct lh_input in)
 {
     struct lh_effects fx = {0};
-    uint64_t told = 0;
+    uint64_t notified = 0;
 
     in.now = w->now;
     lh_client_step(w->client, &in, &fx);
@@ -94,7 +94,7 @@ static inline void step(struct world *w, struct lh_input in)
             w->methods[e->link] = e->method;
         } else if (e->kind == LH_FX_SEND) {
             v->method = w->methods[e->link];
-            told = e->tell ? e->link : told;
+            notified = e->notify ? e->link : notified;
             struct lh_buf wire = lh_wire_encode(v->method, LH_REQUEST, &e->header, &e->payload);
             assert_int_equal(
                 lh_wire_decode(v->method, LH_REQUEST, &wire, &v->message, &v->payload), LH_OK);
@@ -103,8 +103,8 @@ static inline void step(struct world *w, struct lh_input in)
         }
     }
     lh_effects_deinit(&fx);
-    if (told != 0 && !w->slow)
-        step(w, (struct lh_input){.kind = LH_IN_SENT, .link = told});
+    if (notified != 0 && !w->slow)
+        step(w, (struct lh_input){.kind = LH_IN_SENT, .link = notified});
 }
 
 /* What was sent on that link has left. */

@@ -757,10 +757,10 @@ static void very_many_caches_are_told_a_few_in_each_step(void **state)
     assert_true(w.line_count > 0 && w.line_count <= 1024);
     changed(begin_put("/b", "two")); /* others are not kept waiting */
     world_advance(&w, 0);
-    size_t told = 0;
+    size_t notified = 0;
     for (size_t i = 0; i < w.line_count; i++)
-        told += w.methods[w.lines[i].link & ~LH_LINK_SERVED] == LH_METHOD_LEASE_SESSION;
-    assert_int_equal(told, MANY);
+        notified += w.methods[w.lines[i].link & ~LH_LINK_SERVED] == LH_METHOD_LEASE_SESSION;
+    assert_int_equal(notified, MANY);
     uint64_t change = told_to_drop(&many[0], "/a");
     for (uint32_t i = 0; i < MANY; i++) {
         assert_null(change_reply(link));

@@ -103,9 +103,9 @@ static void without_certificates_there_are_none(void **state)
     crash();
     given_a_file();
     assert_int_equal(located()->capability.len, 0);
-    assert_int_equal(a->keys_told, 0);
+    assert_int_equal(a->keys_notified, 0);
     assert_true(server_heartbeat(&w, a));
-    assert_int_equal(a->keys_told, 0);
+    assert_int_equal(a->keys_notified, 0);
 }
 
 static void keys_are_told_with_each_answer_before_they_are_used(void **state)
@@ -116,7 +116,7 @@ static void keys_are_told_with_each_answer_before_they_are_used(void **state)
     for (unsigned i = 0; i < 1000; i++) {
         heartbeats(HEARTBEAT_MS);
         assert_int_equal(check(&keys, located(), READ), LH_CAPABILITY_HOLDS);
-        assert_true(a->keys_told > 0 && a->keys_told <= LH_CAPABILITY_KEYS);
+        assert_true(a->keys_notified > 0 && a->keys_notified <= LH_CAPABILITY_KEYS);
     }
 }
 

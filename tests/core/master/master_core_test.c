@@ -658,23 +658,23 @@ static struct server *file_with_second_chunk(uint64_t *tail)
 }
 
 /* Its spare is there. */
-static struct server *file_that_grows(uint64_t *tail, uint64_t *spare)
+static struct server *file_that_grows(uint64_t *tail, uint64_t *preallocated)
 {
     struct server *primary = file_with_second_chunk(tail);
 
-    assert_int_equal(create_replicas(spare), 3); /* ahead of its need */
-    assert_true(*spare > *tail);
+    assert_int_equal(create_replicas(preallocated), 3); /* ahead of its need */
+    assert_true(*preallocated > *tail);
     return primary;
 }
 
 static void a_growing_files_next_chunk_comes_with_the_seal(void **state)
 {
-    uint64_t tail = 0, spare = 0;
+    uint64_t tail = 0, preallocated = 0;
     const Leasehold__Grant *grant;
 
     (void)state;
     three_servers();
-    struct server *primary = file_that_grows(&tail, &spare);
+    struct server *primary = file_that_grows(&tail, &preallocated);
     w.hold_commits = true;
     server_seal(&w, primary, tail, 1, 1000);
     assert_null(granted(&grant)); /* LEASE-1 */
@@ -683,22 +683,22 @@ static void a_growing_files_next_chunk_comes_with_the_seal(void **state)
     assert_non_null(world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
     struct server *next = granted(&grant);
     assert_non_null(next);
-    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->chunk, preallocated);
     w.hold_commits = false;
     world_commit_all(&w);
-    server_confirm(&w, next, spare, 1, LH_OK);
+    server_confirm(&w, next, preallocated, 1, LH_OK);
     const Leasehold__OpenTailReply *reply = world_reply(&w, open_tail("/f", 1000));
-    assert_int_equal(reply->chunk->chunk, spare);
+    assert_int_equal(reply->chunk->chunk, preallocated);
     assert_int_equal(reply->chunk->start, 1777);
 }
 
 static void a_crash_before_the_seals_commit_leaves_neither_seal_nor_next_chunk(void **state)
 {
-    uint64_t tail = 0, spare = 0;
+    uint64_t tail = 0, preallocated = 0;
 
     (void)state;
     three_servers();
-    struct server *primary = file_that_grows(&tail, &spare);
+    struct server *primary = file_that_grows(&tail, &preallocated);
     w.hold_commits = true;
     server_seal(&w, primary, tail, 1, 1000);
     world_crash(&w);
@@ -707,30 +707,30 @@ static void a_crash_before_the_seals_commit_leaves_neither_seal_nor_next_chunk(v
     assert_string_equal(lease_of(tail)->state, "WAITING");
     /* The spare belongs to nobody now: its replicas go, as they never held a byte. */
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
-    report.chunk = spare;
+    report.chunk = preallocated;
     report.version = 1;
     a.registration++;
     assert_true(server_register_with(&w, &a, &report, 1, NULL, 0));
     const Leasehold__SessionReply *r =
         world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
     assert_non_null(r);
-    assert_int_equal(r->remove->chunk, spare);
+    assert_int_equal(r->remove->chunk, preallocated);
     assert_int_equal(r->remove->version, 0); /* only if it never held a byte */
 }
 
 static void an_idle_files_spare_is_given_back(void **state)
 {
-    uint64_t tail = 0, spare = 0;
+    uint64_t tail = 0, preallocated = 0;
 
     (void)state;
     three_servers();
-    file_that_grows(&tail, &spare);
+    file_that_grows(&tail, &preallocated);
     heartbeats(70000, NULL); /* nobody appends: the lease is left to run out */
     assert_string_equal(lease_of(tail)->state, "FREE");
     const Leasehold__SessionReply *r =
         world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
     assert_non_null(r);
-    assert_int_equal(r->remove->chunk, spare);
+    assert_int_equal(r->remove->chunk, preallocated);
 }
 
 /* The chunk that the server is asked to create its replica of; 0: it is not. */
@@ -757,16 +757,16 @@ static void a_spare_that_is_given_back_before_it_is_there_goes_once_it_is(void *
     (void)state;
     three_servers();
     file_with_second_chunk(&tail);
-    uint64_t spare = asked_to_create(&a);
-    assert_int_not_equal(spare, 0);
+    uint64_t preallocated = asked_to_create(&a);
+    assert_int_not_equal(preallocated, 0);
     world_advance(&w, 3000);
-    assert_int_equal(told_to_remove(&a)->chunk, spare); /* which has nothing to remove yet */
-    server_created(&w, &a, spare, LH_ERR_DISK_FULL);
+    assert_int_equal(told_to_remove(&a)->chunk, preallocated); /* which has nothing to remove yet */
+    server_created(&w, &a, preallocated, LH_ERR_DISK_FULL);
     assert_null(told_to_remove(&a));
-    server_created(&w, &a, spare, LH_OK);
+    server_created(&w, &a, preallocated, LH_OK);
     const Leasehold__RemoveReplica *remove = told_to_remove(&a);
     assert_non_null(remove);
-    assert_int_equal(remove->chunk, spare);
+    assert_int_equal(remove->chunk, preallocated);
     assert_int_equal(remove->version, 0);
 }
 
@@ -778,15 +778,15 @@ static void a_full_chunks_spare_is_next_as_soon_as_it_is_there(void **state)
     (void)state;
     three_servers();
     struct server *primary = file_with_second_chunk(&tail);
-    uint64_t spare = asked_to_create(&a);
-    assert_int_equal(asked_to_create(&b), spare);
-    server_created(&w, &a, spare, LH_OK);
-    server_created(&w, &b, spare, LH_OK);
+    uint64_t preallocated = asked_to_create(&a);
+    assert_int_equal(asked_to_create(&b), preallocated);
+    server_created(&w, &a, preallocated, LH_OK);
+    server_created(&w, &b, preallocated, LH_OK);
     w.hold_commits = true;
     server_seal(&w, primary, tail, 1, 1000);
     uint64_t call = open_tail_after("/f", tail, 5000);
     assert_int_equal(create_replicas(&late), 1); /* it was asked for before, at c */
-    assert_int_equal(late, spare);
+    assert_int_equal(late, preallocated);
     assert_null(granted(&grant)); /* SEAL-1 */
     w.hold_commits = false;
     world_commit_all(&w);
@@ -794,12 +794,12 @@ static void a_full_chunks_spare_is_next_as_soon_as_it_is_there(void **state)
     assert_int_equal(asked_to_create(&a), 0); /* and nothing else is made */
     struct server *next = granted(&grant);
     assert_non_null(next);
-    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->chunk, preallocated);
     assert_int_equal(grant->version, 1);
     assert_int_equal(grant->n_members, 3);
-    server_confirm(&w, next, spare, 1, LH_OK);
+    server_confirm(&w, next, preallocated, 1, LH_OK);
     const Leasehold__OpenTailReply *reply = world_reply(&w, call);
-    assert_int_equal(reply->chunk->chunk, spare);
+    assert_int_equal(reply->chunk->chunk, preallocated);
     assert_int_equal(reply->chunk->start, 1777);
 }
 
@@ -812,13 +812,13 @@ static void a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk
     (void)state;
     three_servers();
     struct server *primary = file_with_second_chunk(&tail);
-    uint64_t spare = asked_to_create(&a);
-    server_created(&w, &a, spare, LH_OK);
+    uint64_t preallocated = asked_to_create(&a);
+    server_created(&w, &a, preallocated, LH_OK);
     server_seal(&w, primary, tail, 1, 1000);
     world_crash(&w);
     world_commit_all(&w);
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
-    report.chunk = spare;
+    report.chunk = preallocated;
     report.version = 1;
     a.registration++;
     assert_true(server_register_with(&w, &a, &report, 1, NULL, 0));
@@ -833,9 +833,9 @@ static void a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk
     open_tail("/f", 5000);
     uint64_t next = 0;
     assert_int_equal(create_replicas(&next), 3);
-    assert_int_equal(next, spare);
+    assert_int_equal(next, preallocated);
     assert_non_null(granted(&grant));
-    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->chunk, preallocated);
     assert_int_equal(grant->version, 1);
 }
 

@@ -29,7 +29,7 @@ static uint64_t older_copy(void)
 }
 
 /* The seal that a server is to record now; NULL: none. */
-static const Leasehold__RecordSeal *told(struct server *s)
+static const Leasehold__RecordSeal *notified(struct server *s)
 {
     const Leasehold__SessionReply *r =
         world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL);
@@ -39,7 +39,7 @@ static const Leasehold__RecordSeal *told(struct server *s)
 
 static void is_taken_on(struct server *s, uint64_t version)
 {
-    const Leasehold__RecordSeal *seal = told(s);
+    const Leasehold__RecordSeal *seal = notified(s);
 
     assert_non_null(seal);
     assert_int_equal(seal->version, version);
@@ -52,7 +52,7 @@ static void nothing_is_taken_on(void)
     heartbeats(A_SESSION_MS);
     for (size_t i = 0; i < SERVERS; i++)
         if (is_up(&servers[i]))
-            assert_null(told(&servers[i]));
+            assert_null(notified(&servers[i]));
 }
 
 static void a_seal_that_every_member_shows_is_taken_on(void **state)
@@ -64,7 +64,7 @@ static void a_seal_that_every_member_shows_is_taken_on(void **state)
     const Leasehold__ReplicaReport seal = seal_of(chunk, 1);
     for (size_t i = 0; i < 3; i++) {
         for (size_t n = 0; n < i; n++)
-            assert_null(told(&servers[n]));
+            assert_null(notified(&servers[n]));
         come_with(&servers[i], &seal, 1);
     }
     for (size_t i = 0; i < 3; i++)

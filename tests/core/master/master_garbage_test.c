@@ -832,10 +832,10 @@ static void spares_are_no_evidence(void **state)
     server_seal(&w, primary, chunk, 1, 1000);
     open_tail("/f", 1000);
     uint64_t second = obey(&primary);
-    uint64_t spare = second + 1;
+    uint64_t preallocated = second + 1;
     obey(&primary);
     Leasehold__ReplicaReport reports[] = {
-        report_of(chunk, 1, true), report_of(second, 1, false), report_of(spare, 1, false)};
+        report_of(chunk, 1, true), report_of(second, 1, false), report_of(preallocated, 1, false)};
     come_with(c, reports, 3);
     assert_true(garbage(false)->deleting);
     crash();
@@ -843,7 +843,7 @@ static void spares_are_no_evidence(void **state)
     assert_true(garbage(false)->deleting);
     const Leasehold__RemoveReplica *m = told_to_remove(a);
     assert_non_null(m);
-    assert_int_equal(m->chunk, spare);
+    assert_int_equal(m->chunk, preallocated);
     assert_int_equal(m->version, 0);
     /* One with bytes became a chunk in a newer store. */
     reports[2].length = 64;

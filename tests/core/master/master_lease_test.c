@@ -199,7 +199,7 @@ static void an_older_registration_changes_nothing(void **state)
     assert_int_equal(come_back(primary, chunk, 1), 1);
     struct server late = *primary;
     late.link = 0;
-    assert_false(server_register(&w, &late)); /* the same once more, and it shows nothing */
+    assert_false(server_register(&w, &late)); /* the same again, and it shows nothing */
     late.registration--;
     late.link = 0;
     assert_false(server_register(&w, &late));

@@ -54,7 +54,7 @@ static uint64_t belief_end(const struct belief *b)
 }
 
 /* `s` is told that it holds the chunk at `version` until `end_ns`. */
-static void told(unsigned s, uint64_t chunk, uint64_t version, uint64_t end_ns, bool replaces)
+static void notified(unsigned s, uint64_t chunk, uint64_t version, uint64_t end_ns, bool replaces)
 {
     assert_true(chunk < CHUNKS);
     struct belief *b = &beliefs[chunk];
@@ -125,7 +125,7 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
         servers[s].last_stamp = x->stamp;
         session_ends[s] = x->stamp + x->term_ns;
         for (size_t i = 0; i < x->n_continued; i++)
-            told(s, x->continued[i]->chunk, x->continued[i]->version,
+            notified(s, x->continued[i]->chunk, x->continued[i]->version,
                 x->stamp + x->continued[i]->term_ns, true);
         /* What is not continued is dropped. */
         for (unsigned i = 0; i < CHUNKS; i++)
@@ -142,7 +142,7 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
             session_ends[s] = x->stamp + x->term_ns;
         for (size_t i = 0; i < x->n_extended; i++)
             if (beliefs[x->extended[i]->chunk].server == (int)s)
-                told(s, x->extended[i]->chunk, x->extended[i]->version,
+                notified(s, x->extended[i]->chunk, x->extended[i]->version,
                     x->stamp + x->extended[i]->term_ns, false);
         break;
     }
@@ -151,7 +151,7 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
         assert_true(r->grant->chunk < CHUNKS && fences[r->grant->chunk] == 0);
         if (r->grant->session != servers[s].session)
             break;
-        told(s, r->grant->chunk, r->grant->version, r->grant->stamp + r->grant->term_ns, false);
+        notified(s, r->grant->chunk, r->grant->version, r->grant->stamp + r->grant->term_ns, false);
         plan(s, r->body_case, r->grant->chunk, r->grant->version);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:

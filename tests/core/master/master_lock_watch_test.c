@@ -19,7 +19,7 @@ static uint64_t watch_locks(const char *prefix)
 }
 
 /* The next reply, of so many events; the one after it may come. */
-static const Leasehold__WatchReply *told(uint64_t link, size_t count)
+static const Leasehold__WatchReply *notified(uint64_t link, size_t count)
 {
     const Leasehold__WatchReply *r = watched(link);
 
@@ -47,7 +47,7 @@ static const Leasehold__LockHolder *is_lock(const Leasehold__WatchReply *r, size
 static const Leasehold__LockHolder *is_told(uint64_t link, Leasehold__LockEventKind kind,
     const char *name, const struct prog *p, uint64_t token)
 {
-    const Leasehold__LockHolder *h = is_lock(told(link, 1), 0, kind, name, p, token);
+    const Leasehold__LockHolder *h = is_lock(notified(link, 1), 0, kind, name, p, token);
 
     world_sent(&w, link);
     return h;
@@ -57,7 +57,7 @@ static const Leasehold__LockHolder *is_told(uint64_t link, Leasehold__LockEventK
 static uint64_t given_watch(const char *prefix)
 {
     uint64_t link = watch_locks(prefix);
-    const Leasehold__WatchReply *r = told(link, 0);
+    const Leasehold__WatchReply *r = notified(link, 0);
 
     assert_true(r->reset && !r->more);
     world_sent(&w, link);
@@ -77,7 +77,7 @@ static void a_watcher_hears_who_holds_what_and_then_of_every_change(void **state
     put_value("/a/value", "of no interest");
 
     uint64_t link = watch_locks("/a/");
-    const Leasehold__WatchReply *r = told(link, 1);
+    const Leasehold__WatchReply *r = notified(link, 1);
     assert_true(r->reset && !r->more);
     const Leasehold__LockHolder *h = is_lock(r, 0, GRANTED, "/a/x", &one, token);
     assert_string_equal(h->label, "backup");
@@ -91,7 +91,7 @@ static void a_watcher_hears_who_holds_what_and_then_of_every_change(void **state
     assert_null(watched(link));
     releases(&one, "/a/x", token);
     uint64_t next = granted(&two)->token;
-    r = told(link, 2);
+    r = notified(link, 2);
     is_lock(r, 0, RELEASED, "/a/x", &one, token);
     is_lock(r, 1, GRANTED, "/a/x", &two, next);
     world_sent(&w, link);
@@ -127,7 +127,7 @@ static void showing_is_told(void **state)
     comes(&one);
     uint64_t a = locks(&one, "/a", false), b = locks(&one, "/b", false);
     uint64_t link = watch_locks("");
-    told(link, 2);
+    notified(link, 2);
     world_sent(&w, link);
     attach(&one, false);
     shows_lock("/b", b, false);
@@ -154,7 +154,7 @@ static void pages_and_events_make_one_history(void **state)
     uint64_t s = locks(&one, "/s", true), c;
     assert_int_equal(locks(&two, "/s", true), s);
     uint64_t link = watch_locks("");
-    const Leasehold__WatchReply *r = told(link, 1);
+    const Leasehold__WatchReply *r = notified(link, 1);
     assert_true(r->reset && r->more);
     is_lock(r, 0, GRANTED, "/a", &one, a);
 
@@ -162,18 +162,18 @@ static void pages_and_events_make_one_history(void **state)
     releases(&one, "/b", b); /* not yet */
     c = locks(&two, "/c", false);
     world_sent(&w, link);
-    r = told(link, 1);
+    r = notified(link, 1);
     assert_true(!r->reset && r->more);
     is_lock(r, 0, RELEASED, "/a", &one, a);
     world_sent(&w, link);
-    is_lock(told(link, 1), 0, GRANTED, "/c", &two, c);
+    is_lock(notified(link, 1), 0, GRANTED, "/c", &two, c);
     world_sent(&w, link);
-    is_lock(told(link, 1), 0, GRANTED, "/s", &one, s);
+    is_lock(notified(link, 1), 0, GRANTED, "/s", &one, s);
     releases(&one, "/s", s); /* between the two who share it */
     world_sent(&w, link);
-    is_lock(told(link, 1), 0, RELEASED, "/s", &one, s);
+    is_lock(notified(link, 1), 0, RELEASED, "/s", &one, s);
     world_sent(&w, link);
-    r = told(link, 1);
+    r = notified(link, 1);
     assert_false(r->more);
     is_lock(r, 0, GRANTED, "/s", &two, s);
     world_sent(&w, link);
@@ -189,7 +189,7 @@ static void a_watcher_that_falls_behind_begins_again(void **state)
     uint64_t slow = given_watch(""), fast = given_watch(""), token;
     token = locks(&one, "/a", false);
     is_told(fast, GRANTED, "/a", &one, token);
-    told(slow, 1); /* and it does not leave */
+    notified(slow, 1); /* and it does not leave */
     for (unsigned i = 0; i < 2; i++) {
         releases(&one, "/a", token);
         is_told(fast, RELEASED, "/a", &one, token);
@@ -198,18 +198,18 @@ static void a_watcher_that_falls_behind_begins_again(void **state)
     }
     assert_null(watched(slow));
     world_sent(&w, slow);
-    const Leasehold__WatchReply *r = told(slow, 1);
+    const Leasehold__WatchReply *r = notified(slow, 1);
     assert_true(r->reset && !r->more);
     is_lock(r, 0, GRANTED, "/a", &one, token);
     world_sent(&w, slow);
 
     /* One that is a little behind loses nothing. */
     releases(&one, "/a", token);
-    told(slow, 1);
+    notified(slow, 1);
     token = locks(&one, "/a", false);
     releases(&one, "/a", token);
     world_sent(&w, slow);
-    r = told(slow, 2);
+    r = notified(slow, 2);
     assert_false(r->reset);
     is_lock(r, 0, GRANTED, "/a", &one, token);
     is_lock(r, 1, RELEASED, "/a", &one, token);

@@ -287,7 +287,7 @@ static void the_old_lease_is_left_to_run_out(void **state)
 static uint64_t given_a_spare(void)
 {
     const Leasehold__Grant *grant = NULL;
-    uint64_t spare = 0, second_chunk = 0;
+    uint64_t preallocated = 0, second_chunk = 0;
 
     register_servers(3);
     file_with_primary(ROLL);
@@ -296,14 +296,14 @@ static uint64_t given_a_spare(void)
     assert_int_equal(create_replicas(&second_chunk, NULL), 3);
     struct server *s = granted(&grant);
     confirm(s, grant);
-    assert_int_equal(create_replicas(&spare, NULL), 3); /* ahead of its need */
-    return spare;
+    assert_int_equal(create_replicas(&preallocated, NULL), 3); /* ahead of its need */
+    return preallocated;
 }
 
 static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
 {
     const Leasehold__Grant *grant = NULL;
-    uint64_t spare = given_a_spare(), other = 0;
+    uint64_t preallocated = given_a_spare(), other = 0;
 
     (void)state;
     kill_server(primary);
@@ -312,7 +312,7 @@ static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
     fenced(second, 10);
     fenced(third, 10);
     assert_non_null(granted(&grant));
-    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->chunk, preallocated);
     assert_int_equal(grant->n_members, 2);
     for (size_t i = 0; i < 2; i++)
         assert_string_not_equal(grant->members[i]->server_id, primary->id);
@@ -320,13 +320,13 @@ static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
 
 static void who_was_left_out_of_the_spare_is_told_when_it_comes_back(void **state)
 {
-    uint64_t spare = given_a_spare();
+    uint64_t preallocated = given_a_spare();
 
     (void)state;
     kill_server(primary);
     open_tail(1, 5000); /* the spare goes on without it */
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
-    report.chunk = spare;
+    report.chunk = preallocated;
     report.version = 1;
     primary->registration++;
     assert_true(server_register_with(&w, primary, &report, 1, NULL, 0));
@@ -334,7 +334,7 @@ static void who_was_left_out_of_the_spare_is_told_when_it_comes_back(void **stat
     const Leasehold__SessionReply *r =
         world_next(&w, primary->link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
     assert_non_null(r);
-    assert_int_equal(r->remove->chunk, spare);
+    assert_int_equal(r->remove->chunk, preallocated);
     assert_int_equal(r->remove->version, 0); /* if it never held a byte */
 }
 

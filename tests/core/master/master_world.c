@@ -632,7 +632,7 @@ void world_forget_lines(struct world *w)
 static void told_keys(
     const struct world *w, struct server *s, size_t count, Leasehold__CapabilityKey *const *keys)
 {
-    s->keys_told = count;
+    s->keys_notified = count;
     for (size_t i = 0; s->keys != NULL && i < count; i++) {
         assert_int_equal(keys[i]->secret.len, LH_CAPABILITY_SECRET_BYTES);
         lh_capability_learn(s->keys, keys[i]->number, keys[i]->secret.data, w->now,

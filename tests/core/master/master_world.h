@@ -88,7 +88,7 @@ struct server {
     uint64_t last_chunk; /* the highest number of a replica, as it tells */
     uint64_t term_seen, name_seen;   /* of the last reign in which it registered (SES-9) */
     struct lh_capability_keys *keys; /* what it is told goes there (ACC-6); NULL: nowhere */
-    size_t keys_told;                /* with the last answer */
+    size_t keys_notified;            /* with the last answer */
     struct lh_capability_keys *led;  /* likewise those that it is led by (ACC-9) */
 };
 

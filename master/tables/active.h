@@ -5,7 +5,7 @@
  * lh_m_move() for it. Most chunks are sealed and at rest. But there may be as many files that are
  * open and at rest: with one chunk, to which nobody appends now. Each concern has its part of the
  * record, which it alone writes; parts that few of those that move have are records of their own in
- * the same way. When a part is idle says motion.c. */
+ * the same way. When a part is idle says active.c. */
 #pragma once
 
 #include "lease/service.h"
@@ -27,7 +27,7 @@ struct lh_m_grant {
     /* Holder, process and version are durable. The version is the chunk's, unless a fence came
      * after the grant: then the lease is `ending` (FAIL-2a). */
     struct lh_lease lease;
-    struct lh_m_motion *motion;
+    struct lh_m_active *active;
     uint64_t fence;       /* durable, too: that the version carries (TOK-2); 0: none */
     uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
     struct lh_instant at; /* when this master gave the newest version; zero: it did not */
@@ -79,9 +79,10 @@ struct lh_m_shown_seal {
 
 /* Of keep/: what its replicas need. */
 struct lh_m_repair {
-    bool wanting;   /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
-    bool granted;   /* granted so that a primary looks after its members */
-    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
+    bool wanting; /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    bool granted; /* granted so that a primary looks after its members */
+    bool
+        notify_full; /* joining members became full: the primary hears of it once that is durable */
     uint32_t want_good;
     uint64_t want_bytes;
     struct lh_m_copies copies;
@@ -95,12 +96,12 @@ struct lh_m_repair {
     uint64_t recovered_version;      /* the newest that its primary reported recovered */
     lh_session_id recovered_session; /* and in which session */
     struct lh_m_server *joined_from; /* where the newest joining member was copied from */
-    RB_ENTRY(lh_m_motion) wanting_node;
+    RB_ENTRY(lh_m_active) wanting_node;
 };
 
-struct lh_m_motion {
+struct lh_m_active {
     struct lh_m_chunk *chunk;
-    bool stirred; /* in `m->stirred` */
+    bool unsettled; /* in `m->unsettled` */
     bool dirty;
     uint64_t ticket;
     uint64_t seen_version; /* the highest that any server reported (KEEP-4); 0: none. It outlives
@@ -115,30 +116,30 @@ struct lh_m_motion {
     const struct lh_m_seal *seal;
     struct lh_m_repair repair;
 
-    STAILQ_ENTRY(lh_m_motion) dirty_link;
-    TAILQ_ENTRY(lh_m_motion) stirred_link;
-    RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
+    STAILQ_ENTRY(lh_m_active) dirty_link;
+    TAILQ_ENTRY(lh_m_active) unsettled_link;
+    RB_ENTRY(lh_m_active) held_node; /* chunks with a holder, by id */
 };
-_Static_assert(sizeof(struct lh_m_motion) <= 320, "each chunk with a lease has one");
-RB_HEAD(lh_m_wanting, lh_m_motion); /* the fewest good members first */
-RB_HEAD(lh_m_leased, lh_m_motion);
+_Static_assert(sizeof(struct lh_m_active) <= 320, "each chunk with a lease has one");
+RB_HEAD(lh_m_wanting, lh_m_active); /* the fewest good members first */
+RB_HEAD(lh_m_leased, lh_m_active);
 
-RB_PROTOTYPE(lh_m_leased, lh_m_motion, held_node, )
-RB_PROTOTYPE(lh_m_wanting, lh_m_motion, repair.wanting_node, )
+RB_PROTOTYPE(lh_m_leased, lh_m_active, held_node, )
+RB_PROTOTYPE(lh_m_wanting, lh_m_active, repair.wanting_node, )
 
-extern const struct lh_m_motion lh_m_idle;
+extern const struct lh_m_active lh_m_idle;
 
-static inline struct lh_m_motion *lh_m_leased_motion(const struct lh_lease *lease)
+static inline struct lh_m_active *lh_m_leased_active(const struct lh_lease *lease)
 {
-    return LH_OWNER((uintptr_t)lease, struct lh_m_grant, lease)->motion;
+    return LH_OWNER((uintptr_t)lease, struct lh_m_grant, lease)->active;
 }
 
 /* The chunk's record, to write into it: made if it has none, and looked at when the step ends. */
-struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_active *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_grant *lh_m_grant(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_doubts *lh_m_doubts(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_seal *lh_m_seal(struct lh_master *m, struct lh_m_chunk *c);
 /* The end of a step: frees the records in which all is idle. */
-void lh_m_motions_settle(struct lh_master *m);
-void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_actives_settle(struct lh_master *m);
+void lh_m_active_free(struct lh_master *m, struct lh_m_chunk *c);

@@ -18,7 +18,7 @@ struct hold {
     bool yielded;   /* it ends by itself */
 };
 
-struct lessee {
+struct holder {
     struct lh_client_session *session; /* NULL: there is none */
     bool opening, closing;
     bool lost; /* it is over, and still to be closed */

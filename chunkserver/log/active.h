@@ -35,7 +35,7 @@ struct lh_cs_scan {
     struct lh_buf rest; /* read, not yet a whole batch */
 };
 
-struct lh_cs_motion {
+struct lh_cs_active {
     struct lh_cs_replica *replica;
 
     /* Writing: replica.c. */
@@ -68,7 +68,7 @@ struct lh_cs_motion {
         struct lh_instant since; /* a time begins in which its growth is counted ... */
         uint64_t from;           /* ... from that length on */
         uint64_t grew;           /* in the one before */
-        struct lh_cs_motion *before, *after;
+        struct lh_cs_active *before, *after;
     } space;
 
     struct { /* frozen.c: it is in the room's list of those */
@@ -76,21 +76,21 @@ struct lh_cs_motion {
         uint32_t waits; /* so often it was made to wait */
         struct lh_instant again_at;
         struct lh_cs_sealing seal; /* `unrecorded`: recorded then */
-        struct lh_cs_motion *before, *after;
+        struct lh_cs_active *before, *after;
     } frozen;
 
     struct {       /* tables.c */
         bool kept; /* sealed: its writer table is in memory, and in the room's list of those */
         struct lh_instant asked_at;
-        struct lh_cs_motion *before, *after;
+        struct lh_cs_active *before, *after;
     } table;
 };
 
-extern const struct lh_cs_motion lh_cs_idle;
+extern const struct lh_cs_active lh_cs_idle;
 
 /* The log's record, to write into it: made if it has none, and looked at when the step ends. */
-struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r);
+struct lh_cs_active *lh_cs_move(struct lh_cs_replica *r);
 /* Has it nothing that anybody will ask for? */
 bool lh_cs_is_idle(const struct lh_cs_replica *r);
 /* Frees what all of this is about, and the record. */
-void lh_cs_motion_free(struct lh_cs_replica *r);
+void lh_cs_active_free(struct lh_cs_replica *r);

@@ -1,4 +1,4 @@
-#include "sim/cluster/lessee.h"
+#include "sim/cluster/holder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void next_event(struct lh_sim_program *p);
 static void happened(struct request *r)
 {
     struct lh_sim_program *p = r->program;
-    struct lessee *l = p->lessee;
+    struct holder *l = p->holder;
 
     if (r->error == LH_OK && r->u.event.session == l->session) {
         l->lost |= r->u.event.event == LH_CLIENT_LOST ||
@@ -44,7 +44,7 @@ static void next_event(struct lh_sim_program *p)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_SESSION_EVENT, happened);
 
-    r->u.event.session = p->lessee->session;
+    r->u.event.session = p->holder->session;
     lh_sim_call(p->node, &r->u);
 }
 
@@ -54,10 +54,10 @@ static void opened(struct request *r)
 {
     struct lh_sim_program *p = r->program;
 
-    p->lessee->opening = false;
+    p->holder->opening = false;
     if (r->error == LH_OK) {
-        p->lessee->session = r->u.session_open.session;
-        p->lessee->lost = false;
+        p->holder->session = r->u.session_open.session;
+        p->holder->lost = false;
         next_event(p);
     }
     lh_sim_p_discard(r);
@@ -67,7 +67,7 @@ static void begin(struct lh_sim_program *p)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_SESSION_OPEN, opened);
 
-    p->lessee->opening = true;
+    p->holder->opening = true;
     r->u.session_open.term_ms = p->spec.term.ns / 1000000;
     r->u.session_open.host = lh_sim_name(p->node);
     r->u.session_open.process = p->spec.name;
@@ -80,14 +80,14 @@ static void closed(struct request *r)
 {
     struct lh_sim_program *p = r->program;
 
-    p->lessee->closing = false;
+    p->holder->closing = false;
     lh_sim_p_end(r);
     lh_sim_request_done(p->cluster, r);
 }
 
 void lh_sim_p_session_close(struct lh_sim_program *p)
 {
-    struct lessee *l = p->lessee;
+    struct holder *l = p->holder;
 
     if (l->session == NULL)
         return;
@@ -103,7 +103,7 @@ void lh_sim_p_session_close(struct lh_sim_program *p)
 
 bool lh_sim_p_session(struct lh_sim_program *p)
 {
-    struct lessee *l = p->lessee;
+    struct holder *l = p->holder;
 
     if (l->opening || l->closing)
         return false;
@@ -116,14 +116,14 @@ bool lh_sim_p_session(struct lh_sim_program *p)
 
 void lh_sim_p_session_forget(struct lh_sim_program *p)
 {
-    void (*event)(struct lh_sim_program *, const struct lh_session_event_call *) = p->lessee->event;
+    void (*event)(struct lh_sim_program *, const struct lh_session_event_call *) = p->holder->event;
 
-    *p->lessee = (struct lessee){.event = event};
+    *p->holder = (struct holder){.event = event};
 }
 
 bool lh_sim_p_session_wind_up(struct lh_sim_program *p)
 {
-    struct lessee *l = p->lessee;
+    struct holder *l = p->holder;
 
     if (l->session != NULL && !l->closing)
         lh_sim_p_session_close(p);
@@ -132,7 +132,7 @@ bool lh_sim_p_session_wind_up(struct lh_sim_program *p)
 
 void lh_sim_p_session_deinit(struct lh_sim_program *p)
 {
-    free(p->lessee);
+    free(p->holder);
 }
 
 /* ---- Changes ---- */
@@ -156,16 +156,16 @@ struct changing *lh_sim_p_change(struct lh_sim_program *p, uint64_t number, bool
 
 /* ---- For conditions ---- */
 
-static const struct lessee *lessee_of(const struct lh_sim_program *p)
+static const struct holder *holder_of(const struct lh_sim_program *p)
 {
-    bool has = p->lessee != NULL && lh_sim_p_lives(p) && p->lessee->session != NULL;
+    bool has = p->holder != NULL && lh_sim_p_lives(p) && p->holder->session != NULL;
 
-    return has ? p->lessee : NULL;
+    return has ? p->holder : NULL;
 }
 
 bool lh_sim_program_holds(const struct lh_sim_program *p, const char *name)
 {
-    const struct lessee *l = lessee_of(p);
+    const struct holder *l = holder_of(p);
 
     for (size_t i = 0; l != NULL && i < HOLDS_MAX; i++)
         if (l->holds[i].phase == HOLD_HELD && strcmp(l->holds[i].name, name) == 0 &&
@@ -176,7 +176,7 @@ bool lh_sim_program_holds(const struct lh_sim_program *p, const char *name)
 
 uint64_t lh_sim_p_token(const struct lh_sim_program *locker, const char **name)
 {
-    const struct lessee *l = lessee_of(locker);
+    const struct holder *l = holder_of(locker);
 
     for (size_t i = 0; l != NULL && i < HOLDS_MAX; i++) {
         const struct hold *h = &l->holds[i];
@@ -191,7 +191,7 @@ uint64_t lh_sim_p_token(const struct lh_sim_program *locker, const char **name)
 
 bool lh_sim_program_caches(const struct lh_sim_program *p, const char *name)
 {
-    const struct lessee *l = lessee_of(p);
+    const struct holder *l = holder_of(p);
     struct lh_client_value *value = NULL;
 
     if (l == NULL || !lh_client_cached(l->session, name, lh_sim_clock(p->node), &value))

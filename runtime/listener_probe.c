@@ -1,4 +1,4 @@
-#include "runtime/hearing.h"
+#include "runtime/listener_probe.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -26,8 +26,8 @@
 #define TRY_NS    UINT64_C(5000000000)
 #define TRIES_MIN 3u
 
-struct lh_hearing {
-    struct lh_hearing_config config;
+struct lh_listener_probe {
+    struct lh_listener_probe_config config;
     char address[320];
     pthread_t thread;
     pthread_mutex_t lock;
@@ -47,7 +47,7 @@ static uint64_t now_ns(void)
 }
 
 /* Where this machine reaches `listen`. */
-static void own_address(const struct lh_hearing_config *c, char *text, size_t size)
+static void own_address(const struct lh_listener_probe_config *c, char *text, size_t size)
 {
     const char *colon = strrchr(c->listen, ':');
     int port = lh_loop_port(c->loop);
@@ -64,7 +64,7 @@ static void own_address(const struct lh_hearing_config *c, char *text, size_t si
 
 /* A Unix socket whose name is gone: who is connected stays so, and nobody else can come. It may
  * have been removed on purpose. */
-static bool socket_removed(struct lh_hearing *h)
+static bool socket_removed(struct lh_listener_probe *h)
 {
     struct stat is;
     size_t n = strlen(UNIX_PREFIX);
@@ -91,7 +91,7 @@ static bool can_try(void)
 }
 
 /* One try. True: it heard itself, or cannot tell. */
-static bool hears(struct lh_hearing *h, uint64_t timeout_ns, char *why, size_t why_size)
+static bool hears(struct lh_listener_probe *h, uint64_t timeout_ns, char *why, size_t why_size)
 {
     struct lh_connections_figures before, after;
 
@@ -109,7 +109,7 @@ static bool hears(struct lh_hearing *h, uint64_t timeout_ns, char *why, size_t w
 }
 
 /* Waits until `until`; false: it is over. */
-static bool wait_until(struct lh_hearing *h, uint64_t until)
+static bool wait_until(struct lh_listener_probe *h, uint64_t until)
 {
     const struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
 
@@ -122,9 +122,9 @@ static bool wait_until(struct lh_hearing *h, uint64_t until)
     return go_on;
 }
 
-static void *hearing_main(void *arg)
+static void *probe_main(void *arg)
 {
-    struct lh_hearing *h = arg;
+    struct lh_listener_probe *h = arg;
     uint64_t deaf_after = h->config.deaf_after.ns;
     uint64_t each = deaf_after / TRIES_MIN < TRY_NS ? deaf_after / TRIES_MIN : TRY_NS;
     uint64_t next = now_ns() + each, since = 0;
@@ -132,7 +132,7 @@ static void *hearing_main(void *arg)
     char why[512] = "";
 
     while (wait_until(h, now_ns() + TEND_NS)) {
-        lh_loop_tend(h->config.loop);
+        lh_loop_housekeep(h->config.loop);
         uint64_t begin = now_ns();
         if (deaf_after == 0 || begin < next)
             continue;
@@ -156,9 +156,9 @@ static void *hearing_main(void *arg)
     return NULL;
 }
 
-struct lh_hearing *lh_hearing_start(const struct lh_hearing_config *config)
+struct lh_listener_probe *lh_listener_probe_start(const struct lh_listener_probe_config *config)
 {
-    struct lh_hearing *h = lh_alloc(sizeof *h);
+    struct lh_listener_probe *h = lh_alloc(sizeof *h);
     pthread_condattr_t monotonic;
 
     h->config = *config;
@@ -168,12 +168,12 @@ struct lh_hearing *lh_hearing_start(const struct lh_hearing_config *config)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&h->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int e = pthread_create(&h->thread, NULL, hearing_main, h);
+    int e = pthread_create(&h->thread, NULL, probe_main, h);
     LH_ASSERT(e == 0);
     return h;
 }
 
-void lh_hearing_stop(struct lh_hearing *h)
+void lh_listener_probe_stop(struct lh_listener_probe *h)
 {
     if (h == NULL)
         return;
@@ -187,7 +187,7 @@ void lh_hearing_stop(struct lh_hearing *h)
     free(h);
 }
 
-uint64_t lh_hearing_failures(void)
+uint64_t lh_listener_probe_failures(void)
 {
     return atomic_load(&failures);
 }

@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
-struct lh_hearing;
+struct lh_listener_probe;
 
-struct lh_hearing_config {
+struct lh_listener_probe_config {
     struct lh_loop *loop;
     const char *listen;    /* as the server's --listen */
     const char *component; /* in log lines */
@@ -24,10 +24,10 @@ struct lh_hearing_config {
 
 /* Starts a thread that listens to itself, and that tends the loop's network. The config is copied,
  * what it points to must stay. */
-struct lh_hearing *lh_hearing_start(const struct lh_hearing_config *config);
+struct lh_listener_probe *lh_listener_probe_start(const struct lh_listener_probe_config *config);
 
 /* Ends it; waits for a try that is under way. NULL is allowed. */
-void lh_hearing_stop(struct lh_hearing *hearing);
+void lh_listener_probe_stop(struct lh_listener_probe *probe);
 
 /* Tries that failed since the process began. */
-uint64_t lh_hearing_failures(void);
+uint64_t lh_listener_probe_failures(void);

@@ -10,13 +10,13 @@
 
 #include <stdlib.h>
 
-const struct lh_cs_motion lh_cs_idle;
+const struct lh_cs_active lh_cs_idle;
 
 /* Is nothing lost if it is forgotten when the last sync began? A log rests some time after it was
  * written to: then the pause is over that begins there. If that is not so, it is remembered. */
 static bool syncs_are_past(const struct lh_cs_replica *r)
 {
-    const struct lh_cs_motion *mo = r->motion;
+    const struct lh_cs_active *mo = r->active;
     const struct lh_chunkserver_bounds *b = &r->logs->cs->config.bounds;
     struct lh_instant paused = lh_instant_add(mo->sync_begun_at, lh_milliseconds(b->sync_pause_ms));
     struct lh_instant rests =
@@ -28,7 +28,7 @@ static bool syncs_are_past(const struct lh_cs_replica *r)
 /* What was reserved and lies within the log says nothing any more. */
 bool lh_cs_is_idle(const struct lh_cs_replica *r)
 {
-    const struct lh_cs_motion *mo = r->motion;
+    const struct lh_cs_active *mo = r->active;
 
     return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
            mo->scan == NULL && !mo->space.growing && !mo->space.reserving &&
@@ -39,21 +39,21 @@ void lh_cs_stir(struct lh_cs_replica *r)
 {
     struct lh_cs_logs_internal *in = r->logs->internal;
 
-    if (r->stirred)
+    if (r->changed)
         return;
-    r->stirred = true;
-    LH_GROW(in->stirred, in->stirred_capacity, in->stirred_count + 1);
-    in->stirred[in->stirred_count++] = r->chunk;
+    r->changed = true;
+    LH_GROW(in->changed, in->changed_capacity, in->changed_count + 1);
+    in->changed[in->changed_count++] = r->chunk;
 }
 
-struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r)
+struct lh_cs_active *lh_cs_move(struct lh_cs_replica *r)
 {
-    struct lh_cs_motion *mo = (struct lh_cs_motion *)(uintptr_t)r->motion;
+    struct lh_cs_active *mo = (struct lh_cs_active *)(uintptr_t)r->active;
 
-    if (r->motion == &lh_cs_idle) {
+    if (r->active == &lh_cs_idle) {
         mo = lh_alloc(sizeof *mo);
         mo->replica = r;
-        r->motion = mo;
+        r->active = mo;
     }
     lh_cs_stir(r);
     return mo;
@@ -61,15 +61,15 @@ struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r)
 
 static void forget(struct lh_cs_replica *r)
 {
-    free((void *)(uintptr_t)r->motion);
-    r->motion = &lh_cs_idle;
+    free((void *)(uintptr_t)r->active);
+    r->active = &lh_cs_idle;
     if (!r->writers_known)
         r->sync_began = false; /* nothing is appended to it: should it grow again, it begins anew */
 }
 
-void lh_cs_motion_free(struct lh_cs_replica *r)
+void lh_cs_active_free(struct lh_cs_replica *r)
 {
-    if (r->motion == &lh_cs_idle)
+    if (r->active == &lh_cs_idle)
         return;
     lh_cs_move(r)->space.tried = 0; /* nothing is to be given back */
     lh_cs_space_rests(r);
@@ -85,14 +85,14 @@ void lh_cs_logs_settle(struct lh_cs_logs *logs)
 {
     struct lh_cs_logs_internal *in = logs->internal;
 
-    for (size_t i = 0; i < in->stirred_count; i++) {
-        struct lh_cs_replica *r = lh_cs_replica_find(logs, in->stirred[i]);
+    for (size_t i = 0; i < in->changed_count; i++) {
+        struct lh_cs_replica *r = lh_cs_replica_find(logs, in->changed[i]);
         if (r == NULL)
             continue; /* removed */
-        r->stirred = false;
-        if (r->motion != &lh_cs_idle && lh_cs_is_idle(r))
+        r->changed = false;
+        if (r->active != &lh_cs_idle && lh_cs_is_idle(r))
             forget(r);
         logs->users->settled(r);
     }
-    in->stirred_count = 0;
+    in->changed_count = 0;
 }
