@@ -151,9 +151,12 @@ static void free_stream(struct lh_client_stream *s)
 
 static void too_long_idle(void *core, struct lh_timer *timer)
 {
+    struct lh_client_stream *s = LH_OWNER(timer, struct lh_client_stream, idle);
+
     (void)core;
     LH_MARK("stream-idle");
-    free_stream(LH_OWNER(timer, struct lh_client_stream, idle));
+    forget_newest(s);
+    lh_client_stream_touch(s); /* which it may be already: a message came, too */
 }
 
 /* All have left it. If nothing is wrong with it, the next lane to that server finds it for a while.

@@ -372,6 +372,17 @@ static void confirms(
         check_durable(o, a, m->chunk, UINT64_MAX);
 }
 
+/* A lease comes with the first piece, its replica maybe with a later one, or never (SES-1a). */
+static void registers(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__Register *m)
+{
+    for (size_t i = 0; i < m->n_replicas; i++)
+        lh_ob_replica(lh_ob_chunk(o, m->replicas[i]->chunk), a->number)->notified =
+            m->replicas[i]->version;
+    for (size_t i = 0; i < m->n_held; i++)
+        lh_ob_replica(lh_ob_chunk(o, m->held[i]->chunk), a->number)->notified = m->held[i]->version;
+}
+
 /* FAIL-2a: as an ADOPT's answer. */
 static void fences(struct lh_sim_observers *o, const struct actor *a, const Leasehold__Fenced *m)
 {
@@ -448,9 +459,7 @@ static void session_request(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
         check_reports(o, a, m->register_);
-        for (size_t i = 0; i < m->register_->n_replicas; i++)
-            lh_ob_replica(lh_ob_chunk(o, m->register_->replicas[i]->chunk), a->number)->notified =
-                m->register_->replicas[i]->version;
+        registers(o, a, m->register_);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
         lh_ob_replica(lh_ob_chunk(o, m->lost->chunk), a->number)->lost = true;

@@ -538,6 +538,25 @@ static void a_stream_is_kept_for_the_next_lane(void **state)
     world_deinit(&s.w);
 }
 
+/* A message comes in the very step in which the stream has been idle for long enough. */
+static void a_kept_stream_that_is_heard_at_its_end_is_closed_once(void **state)
+{
+    struct shared s;
+    Leasehold__AppendReply alive = LEASEHOLD__APPEND_REPLY__INIT;
+
+    (void)state;
+    share_stream(&s);
+    for (int i = 0; i < APPENDERS; i++)
+        close_appender(&s, i);
+    alive.alive_ms = 200;
+    s.w.now = lh_instant_add(s.w.now, lh_seconds(10));
+    say(&s.w, s.stream, &alive);
+    expect_close(&s.w, s.stream);
+    expect_quiet(&s.w);
+    assert_true(lh_client_deadline(s.w.client).ns == UINT64_MAX);
+    world_deinit(&s.w);
+}
+
 static void a_kept_stream_that_breaks_is_forgotten(void **state)
 {
     struct shared s;
@@ -992,6 +1011,7 @@ int main(void)
         cmocka_unit_test(an_unanswered_opening_disturbs_nobody),
         cmocka_unit_test(the_last_to_leave_closes_the_stream),
         cmocka_unit_test(a_stream_is_kept_for_the_next_lane),
+        cmocka_unit_test(a_kept_stream_that_is_heard_at_its_end_is_closed_once),
         cmocka_unit_test(a_kept_stream_that_breaks_is_forgotten),
         cmocka_unit_test(the_smallest_bounds_are_only_slow),
         cmocka_unit_test(a_stream_says_its_cluster_once_it_is_known),
