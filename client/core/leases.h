@@ -8,8 +8,9 @@
  * read. */
 #pragma once
 
-#include "client/core/client.h"
+#include "client/core/calls.h"
 
+struct lh_client;
 struct lh_client_session;
 
 #define LH_CLIENT_NAME_BYTES_MAX 1024u

@@ -30,7 +30,7 @@ def simulator(*args):
 
 # Where marks of leases for programs are.
 OF_LEASES = re.compile(
-    r"client/core/(attach|broadcast|cache|hints|locks|lookups|session\w*|values|watch|withdrawn)\.c"
+    r"client/core/(session|names)/"
     r"|master/(locks|programs|values)/|master/grants/fence\.c"
     r"|master/tables/(access|answers|pending)\.c")
 

@@ -1,0 +1,354 @@
+/* The finder's links, and who waits for what it finds. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/cluster.h"
+#include "client/core/host/internal.h"
+#include "proto/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+static struct lh_client_seeker *first_ready(const struct lh_client_host *c)
+{
+    return lh_client_active_ready(c) ? c->active.waiting : NULL;
+}
+
+/* A round without a result is repeated only for those who need one. */
+static bool is_wanted(const struct lh_client_host *c)
+{
+    const struct lh_client_active *a = &c->active;
+
+    return a->waiting != NULL || a->doubting != NULL || a->moved != NULL;
+}
+
+static void set_timer(struct lh_client_host *c)
+{
+    struct lh_client_active *a = &c->active;
+    struct lh_instant at =
+        is_wanted(c) ? lh_finder_deadline(&a->finder) : lh_finder_late_at(&a->finder);
+
+    if (first_ready(c) != NULL || a->moved != NULL)
+        at = c->now;
+    lh_timer_set(&c->timers, &a->timer, at);
+}
+
+static void enlist(struct lh_client_seeker *seeker, struct lh_client_seeker **list)
+{
+    seeker->list = list;
+    DL_APPEND(*list, seeker);
+}
+
+/* One that doubts learns in which reign the choice acts. When its master was lost and found again,
+ * in the same reign, a call that waits there stays; when it is another one, it goes there. */
+static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
+{
+    const struct lh_finder *f = &a->finder;
+
+    if (seeker->choice != f->choices && f->choice_reign != 0 && seeker->reign == f->choice_reign &&
+        strcmp(seeker->address, lh_finder_address(f)) == 0)
+        seeker->choice = f->choices;
+    if (seeker->choice == f->choices)
+        seeker->reign = f->choice_reign;
+    enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->moved);
+}
+
+/* On a stream on which nothing is to be asked for seconds nobody notices that its master froze, and
+ * at the next one others wait for what whoever has that stream may hold. */
+static void move_attached(struct lh_client_active *a)
+{
+    const struct lh_finder *f = &a->finder;
+    struct lh_client_seeker *seeker, *next;
+
+    DL_FOREACH_SAFE(a->attached, seeker, next) {
+        if (seeker->choice == f->choices) {
+            seeker->reign = f->choice_reign;
+        } else if (f->choice_reign > seeker->reign) {
+            LH_MARK("quiet-stream-moves-to-another-master");
+            DL_DELETE(a->attached, seeker);
+            enlist(seeker, &a->moved);
+        }
+    }
+}
+
+/* All who doubt are looked at when the choice has changed, and at no other time: there may be
+ * thousands of them, and each of their calls comes by here. */
+static void keep_up(struct lh_client_host *c)
+{
+    struct lh_client_active *a = &c->active;
+    struct lh_client_seeker *all = a->moved, *seeker;
+
+    if (a->judged_choice == a->finder.choices && a->judged_reign == a->finder.choice_reign)
+        return;
+    a->judged_choice = a->finder.choices;
+    a->judged_reign = a->finder.choice_reign;
+    DL_CONCAT(all, a->doubting);
+    a->moved = a->doubting = NULL;
+    while ((seeker = all) != NULL) {
+        DL_DELETE(all, seeker);
+        judge(a, seeker);
+    }
+    if (!LH_PLANTED("quiet-stream-stays"))
+        move_attached(a);
+}
+
+static void ask_at(struct lh_client_host *c, size_t place)
+{
+    struct lh_client_active *a = &c->active;
+    Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+    struct lh_client_link *link = &a->links[place].link;
+
+    request.reign_heard = a->finder.reign;
+    lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
+        a->finder.config.answer_timeout);
+    lh_fx_send(c->fx, link->id, &request.base, NULL);
+}
+
+static void go_on(struct lh_client_host *c)
+{
+    struct lh_client_active *a = &c->active;
+    size_t place;
+
+    while (lh_finder_late(&a->finder, c->now, &place))
+        lh_client_link_close(c, &a->links[place].link);
+    while ((is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) ||
+           lh_finder_introduce(&a->finder, c->now, &place))
+        ask_at(c, place);
+    keep_up(c);
+    set_timer(c);
+}
+
+/* Something is known: lets those go that may. */
+static void wake(struct lh_client_host *c)
+{
+    struct lh_client_seeker *seeker;
+
+    go_on(c);
+    while ((seeker = c->active.moved) != NULL) {
+        lh_client_active_leave(c, seeker);
+        seeker->elsewhere(seeker);
+    }
+    while ((seeker = first_ready(c)) != NULL) {
+        lh_client_active_leave(c, seeker);
+        seeker->go_on(seeker);
+    }
+    set_timer(c);
+}
+
+static void timer_fires(void *core, struct lh_timer *timer)
+{
+    (void)timer;
+    wake(core);
+}
+
+/* Whoever may not ask who acts may do nothing at the one that does (ACC-2). */
+static void note_refusal(struct lh_client_active *a, const char *text)
+{
+    free(a->refused);
+    a->refused = text == NULL ? NULL : lh_strdup(text);
+}
+
+static void answered(void *owner, const void *message, struct lh_buf *payload)
+{
+    struct lh_client_active_link *l = owner;
+    struct lh_client_host *c = l->client;
+
+    (void)payload;
+    note_refusal(&c->active, NULL);
+    lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message);
+    wake(c);
+}
+
+static void unanswered(void *owner, int error, const char *text)
+{
+    struct lh_client_active_link *l = owner;
+    struct lh_client_host *c = l->client;
+
+    if (error == LH_ERR_PERMISSION)
+        note_refusal(&c->active, text);
+    lh_finder_unanswered(&c->active.finder, c->now, (size_t)(l - c->active.links), error);
+    wake(c);
+}
+
+void lh_client_active_init(struct lh_client_host *c, const struct lh_client_config *config)
+{
+    struct lh_client_active *a = &c->active;
+
+    lh_finder_init(
+        &a->finder, &config->finder, config->cluster, config->masters, config->master_count, 0);
+    a->timer.fire = timer_fires;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        a->links[i].client = c;
+        a->links[i].link = (struct lh_client_link){
+            .owner = &a->links[i], .on_message = answered, .on_closed = unanswered};
+    }
+}
+
+void lh_client_active_stop(struct lh_client_host *c)
+{
+    LH_ASSERT(!is_wanted(c));
+    lh_timer_unset(&c->timers, &c->active.timer);
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        lh_client_link_close(c, &c->active.links[i].link);
+}
+
+void lh_client_active_deinit(struct lh_client_host *c)
+{
+    lh_finder_deinit(&c->active.finder);
+    free(c->active.refused);
+}
+
+void lh_client_active_check(const struct lh_client_host *c)
+{
+    const struct lh_client_active *a = &c->active;
+
+    lh_finder_check(&a->finder);
+    for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
+        LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
+    LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
+    LH_ASSERT(a->moved == NULL || lh_timer_is_set(&a->timer));
+    for (const struct lh_client_seeker *s = a->doubting; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL && s->choice == a->finder.choices);
+    for (const struct lh_client_seeker *s = a->moved; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL && s->choice != a->finder.choices);
+    for (const struct lh_client_seeker *s = a->attached; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL);
+    LH_ASSERT(first_ready(c) == NULL);
+}
+
+bool lh_client_active_ready(const struct lh_client_host *c)
+{
+    return c->active.finder.state != LH_FINDER_LOST;
+}
+
+void lh_client_active_choose(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    seeker->choice = c->active.finder.choices;
+    seeker->reign = c->active.finder.choice_reign;
+    free(seeker->address);
+    seeker->address = lh_strdup(lh_finder_address(&c->active.finder));
+}
+
+void lh_client_active_asked(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    if (c->active.finder.wanted)
+        lh_client_active_doubt(c, seeker);
+}
+
+void lh_client_active_wait(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    enlist(seeker, &c->active.waiting);
+    go_on(c);
+}
+
+void lh_client_active_doubt(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    struct lh_client_active *a = &c->active;
+
+    if (seeker->choice == a->finder.choices) {
+        if (lh_finder_alone(&a->finder))
+            return; /* nobody else could be found */
+        lh_finder_doubt(&a->finder);
+    }
+    if (seeker->list == &a->attached)
+        lh_client_active_leave(c, seeker);
+    if (seeker->list == NULL)
+        judge(a, seeker);
+    go_on(c);
+}
+
+void lh_client_active_attached(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    if (seeker->list == &c->active.moved)
+        return; /* whatever its last master says */
+    lh_client_active_leave(c, seeker);
+    enlist(seeker, &c->active.attached);
+}
+
+void lh_client_active_leave(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    (void)c;
+    if (seeker->list == NULL)
+        return;
+    DL_DELETE(*seeker->list, seeker);
+    seeker->list = NULL;
+}
+
+void lh_client_active_forget(struct lh_client_host *c, struct lh_client_seeker *seeker)
+{
+    lh_client_active_leave(c, seeker);
+    free(seeker->address);
+    seeker->address = NULL;
+}
+
+void lh_client_active_failed(
+    struct lh_client_host *c, const struct lh_client_seeker *seeker, int error)
+{
+    lh_finder_failed(&c->active.finder, seeker->choice, error);
+}
+
+bool lh_client_active_moved(const struct lh_client_host *c, const struct lh_client_seeker *seeker)
+{
+    const struct lh_finder *f = &c->active.finder;
+
+    return f->state == LH_FINDER_LOST || seeker->choice != f->choices;
+}
+
+/* The choice has answered. */
+static void heard(struct lh_client_host *c)
+{
+    if (is_wanted(c) || c->active.finder.curious)
+        wake(c);
+}
+
+bool lh_client_active_is_ours(
+    struct lh_client_host *c, const struct lh_client_seeker *seeker, const char *cluster)
+{
+    return lh_finder_named(&c->active.finder, seeker->choice, cluster);
+}
+
+uint64_t lh_client_active_cluster(const struct lh_client_host *c)
+{
+    return LH_PLANTED("calls-name-no-cluster") ? 0 : lh_cluster_hash(c->active.finder.cluster);
+}
+
+void lh_client_active_acts(
+    struct lh_client_host *c, const struct lh_client_seeker *seeker, uint64_t reign)
+{
+    lh_finder_acts(&c->active.finder, seeker->choice, reign);
+    heard(c);
+}
+
+void lh_client_active_greeted(
+    struct lh_client_host *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting)
+{
+    seeker->reign = greeting->reign;
+    lh_finder_learn(&c->active.finder, seeker->choice, greeting->masters, greeting->n_masters);
+    lh_client_active_acts(c, seeker, greeting->reign);
+}
+
+void lh_client_active_list(struct lh_client_host *c, struct lh_known_masters_call *call)
+{
+    call->count = 0;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        if (c->active.finder.masters[i].address != NULL)
+            call->addresses[call->count++] = lh_strdup(lh_finder_address_at(&c->active.finder, i));
+    lh_client_complete(c, &call->call, LH_OK, NULL);
+}
+
+void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_seeker *seeker,
+    enum lh_method method, const void *reply)
+{
+    struct lh_finder *f = &c->active.finder;
+    uint64_t choice = seeker->choice;
+
+    lh_finder_acts(f, choice, 0);
+    if (method == LH_METHOD_OPEN_TAIL) {
+        const Leasehold__OpenTailReply *m = reply;
+        lh_finder_learn(f, choice, m->masters, m->n_masters);
+    } else if (method == LH_METHOD_LOCATE) {
+        const Leasehold__LocateReply *m = reply;
+        lh_finder_learn(f, choice, m->masters, m->n_masters);
+    }
+    heard(c);
+}
