@@ -39,7 +39,7 @@ struct lh_client_config {
     uint32_t hedge_burst;          /* 4: ... beyond it so many, saved up when there were fewer */
     uint32_t read_bytes;           /* 2 MiB: of one READ */
     uint32_t chunks_ahead;         /* 2: of a file that a reader reads at once */
-    uint32_t silent_servers;       /* 64: remembered; more of them are asked in vain once more */
+    uint32_t silent_servers;       /* 64: remembered; more of them are asked in vain again */
     /* How the appends of a lane gather. */
     uint32_t messages;           /* 2: unanswered at a time while they are small */
     uint64_t full_message_bytes; /* 256 KiB: one that is as large need not wait for others ... */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <utlist.h>
 
-static struct lh_client_seeker *first_ready(const struct lh_client_host *c)
+static struct lh_client_waiter *first_ready(const struct lh_client_host *c)
 {
     return lh_client_active_ready(c) ? c->active.waiting : NULL;
 }
@@ -19,7 +19,7 @@ static bool is_wanted(const struct lh_client_host *c)
 {
     const struct lh_client_active *a = &c->active;
 
-    return a->waiting != NULL || a->doubting != NULL || a->moved != NULL;
+    return a->waiting != NULL || a->suspecting != NULL || a->moved != NULL;
 }
 
 static void set_timer(struct lh_client_host *c)
@@ -33,24 +33,24 @@ static void set_timer(struct lh_client_host *c)
     lh_timer_set(&c->timers, &a->timer, at);
 }
 
-static void enlist(struct lh_client_seeker *seeker, struct lh_client_seeker **list)
+static void enlist(struct lh_client_waiter *waiter, struct lh_client_waiter **list)
 {
-    seeker->list = list;
-    DL_APPEND(*list, seeker);
+    waiter->list = list;
+    DL_APPEND(*list, waiter);
 }
 
 /* One that doubts learns in which reign the choice acts. When its master was lost and found again,
  * in the same reign, a call that waits there stays; when it is another one, it goes there. */
-static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
+static void judge(struct lh_client_active *a, struct lh_client_waiter *waiter)
 {
     const struct lh_finder *f = &a->finder;
 
-    if (seeker->choice != f->choices && f->choice_reign != 0 && seeker->reign == f->choice_reign &&
-        strcmp(seeker->address, lh_finder_address(f)) == 0)
-        seeker->choice = f->choices;
-    if (seeker->choice == f->choices)
-        seeker->reign = f->choice_reign;
-    enlist(seeker, seeker->choice == f->choices ? &a->doubting : &a->moved);
+    if (waiter->choice != f->choices && f->choice_reign != 0 && waiter->reign == f->choice_reign &&
+        strcmp(waiter->address, lh_finder_address(f)) == 0)
+        waiter->choice = f->choices;
+    if (waiter->choice == f->choices)
+        waiter->reign = f->choice_reign;
+    enlist(waiter, waiter->choice == f->choices ? &a->suspecting : &a->moved);
 }
 
 /* On a stream on which nothing is to be asked for seconds nobody notices that its master froze, and
@@ -58,15 +58,15 @@ static void judge(struct lh_client_active *a, struct lh_client_seeker *seeker)
 static void move_attached(struct lh_client_active *a)
 {
     const struct lh_finder *f = &a->finder;
-    struct lh_client_seeker *seeker, *next;
+    struct lh_client_waiter *waiter, *next;
 
-    DL_FOREACH_SAFE(a->attached, seeker, next) {
-        if (seeker->choice == f->choices) {
-            seeker->reign = f->choice_reign;
-        } else if (f->choice_reign > seeker->reign) {
+    DL_FOREACH_SAFE(a->attached, waiter, next) {
+        if (waiter->choice == f->choices) {
+            waiter->reign = f->choice_reign;
+        } else if (f->choice_reign > waiter->reign) {
             LH_MARK("quiet-stream-moves-to-another-master");
-            DL_DELETE(a->attached, seeker);
-            enlist(seeker, &a->moved);
+            DL_DELETE(a->attached, waiter);
+            enlist(waiter, &a->moved);
         }
     }
 }
@@ -76,17 +76,17 @@ static void move_attached(struct lh_client_active *a)
 static void keep_up(struct lh_client_host *c)
 {
     struct lh_client_active *a = &c->active;
-    struct lh_client_seeker *all = a->moved, *seeker;
+    struct lh_client_waiter *all = a->moved, *waiter;
 
     if (a->judged_choice == a->finder.choices && a->judged_reign == a->finder.choice_reign)
         return;
     a->judged_choice = a->finder.choices;
     a->judged_reign = a->finder.choice_reign;
-    DL_CONCAT(all, a->doubting);
-    a->moved = a->doubting = NULL;
-    while ((seeker = all) != NULL) {
-        DL_DELETE(all, seeker);
-        judge(a, seeker);
+    DL_CONCAT(all, a->suspecting);
+    a->moved = a->suspecting = NULL;
+    while ((waiter = all) != NULL) {
+        DL_DELETE(all, waiter);
+        judge(a, waiter);
     }
     if (!LH_PLANTED("quiet-stream-stays"))
         move_attached(a);
@@ -121,16 +121,16 @@ static void go_on(struct lh_client_host *c)
 /* Something is known: lets those go that may. */
 static void wake(struct lh_client_host *c)
 {
-    struct lh_client_seeker *seeker;
+    struct lh_client_waiter *waiter;
 
     go_on(c);
-    while ((seeker = c->active.moved) != NULL) {
-        lh_client_active_leave(c, seeker);
-        seeker->elsewhere(seeker);
+    while ((waiter = c->active.moved) != NULL) {
+        lh_client_active_leave(c, waiter);
+        waiter->elsewhere(waiter);
     }
-    while ((seeker = first_ready(c)) != NULL) {
-        lh_client_active_leave(c, seeker);
-        seeker->go_on(seeker);
+    while ((waiter = first_ready(c)) != NULL) {
+        lh_client_active_leave(c, waiter);
+        waiter->go_on(waiter);
     }
     set_timer(c);
 }
@@ -207,11 +207,11 @@ void lh_client_active_check(const struct lh_client_host *c)
         LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
     LH_ASSERT(a->moved == NULL || lh_timer_is_set(&a->timer));
-    for (const struct lh_client_seeker *s = a->doubting; s != NULL; s = s->next)
+    for (const struct lh_client_waiter *s = a->suspecting; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL && s->choice == a->finder.choices);
-    for (const struct lh_client_seeker *s = a->moved; s != NULL; s = s->next)
+    for (const struct lh_client_waiter *s = a->moved; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL && s->choice != a->finder.choices);
-    for (const struct lh_client_seeker *s = a->attached; s != NULL; s = s->next)
+    for (const struct lh_client_waiter *s = a->attached; s != NULL; s = s->next)
         LH_ASSERT(s->address != NULL);
     LH_ASSERT(first_ready(c) == NULL);
 }
@@ -221,77 +221,77 @@ bool lh_client_active_ready(const struct lh_client_host *c)
     return c->active.finder.state != LH_FINDER_LOST;
 }
 
-void lh_client_active_choose(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_choose(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
-    seeker->choice = c->active.finder.choices;
-    seeker->reign = c->active.finder.choice_reign;
-    free(seeker->address);
-    seeker->address = lh_strdup(lh_finder_address(&c->active.finder));
+    waiter->choice = c->active.finder.choices;
+    waiter->reign = c->active.finder.choice_reign;
+    free(waiter->address);
+    waiter->address = lh_strdup(lh_finder_address(&c->active.finder));
 }
 
-void lh_client_active_asked(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_asked(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
     if (c->active.finder.wanted)
-        lh_client_active_doubt(c, seeker);
+        lh_client_active_doubt(c, waiter);
 }
 
-void lh_client_active_wait(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_wait(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
-    enlist(seeker, &c->active.waiting);
+    enlist(waiter, &c->active.waiting);
     go_on(c);
 }
 
-void lh_client_active_doubt(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_doubt(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
     struct lh_client_active *a = &c->active;
 
-    if (seeker->choice == a->finder.choices) {
+    if (waiter->choice == a->finder.choices) {
         if (lh_finder_alone(&a->finder))
             return; /* nobody else could be found */
         lh_finder_doubt(&a->finder);
     }
-    if (seeker->list == &a->attached)
-        lh_client_active_leave(c, seeker);
-    if (seeker->list == NULL)
-        judge(a, seeker);
+    if (waiter->list == &a->attached)
+        lh_client_active_leave(c, waiter);
+    if (waiter->list == NULL)
+        judge(a, waiter);
     go_on(c);
 }
 
-void lh_client_active_attached(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_attached(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
-    if (seeker->list == &c->active.moved)
+    if (waiter->list == &c->active.moved)
         return; /* whatever its last master says */
-    lh_client_active_leave(c, seeker);
-    enlist(seeker, &c->active.attached);
+    lh_client_active_leave(c, waiter);
+    enlist(waiter, &c->active.attached);
 }
 
-void lh_client_active_leave(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_leave(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
     (void)c;
-    if (seeker->list == NULL)
+    if (waiter->list == NULL)
         return;
-    DL_DELETE(*seeker->list, seeker);
-    seeker->list = NULL;
+    DL_DELETE(*waiter->list, waiter);
+    waiter->list = NULL;
 }
 
-void lh_client_active_forget(struct lh_client_host *c, struct lh_client_seeker *seeker)
+void lh_client_active_forget(struct lh_client_host *c, struct lh_client_waiter *waiter)
 {
-    lh_client_active_leave(c, seeker);
-    free(seeker->address);
-    seeker->address = NULL;
+    lh_client_active_leave(c, waiter);
+    free(waiter->address);
+    waiter->address = NULL;
 }
 
 void lh_client_active_failed(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, int error)
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, int error)
 {
-    lh_finder_failed(&c->active.finder, seeker->choice, error);
+    lh_finder_failed(&c->active.finder, waiter->choice, error);
 }
 
-bool lh_client_active_moved(const struct lh_client_host *c, const struct lh_client_seeker *seeker)
+bool lh_client_active_moved(const struct lh_client_host *c, const struct lh_client_waiter *waiter)
 {
     const struct lh_finder *f = &c->active.finder;
 
-    return f->state == LH_FINDER_LOST || seeker->choice != f->choices;
+    return f->state == LH_FINDER_LOST || waiter->choice != f->choices;
 }
 
 /* The choice has answered. */
@@ -302,9 +302,9 @@ static void heard(struct lh_client_host *c)
 }
 
 bool lh_client_active_is_ours(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, const char *cluster)
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, const char *cluster)
 {
-    return lh_finder_named(&c->active.finder, seeker->choice, cluster);
+    return lh_finder_named(&c->active.finder, waiter->choice, cluster);
 }
 
 uint64_t lh_client_active_cluster(const struct lh_client_host *c)
@@ -313,18 +313,18 @@ uint64_t lh_client_active_cluster(const struct lh_client_host *c)
 }
 
 void lh_client_active_acts(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, uint64_t reign)
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, uint64_t reign)
 {
-    lh_finder_acts(&c->active.finder, seeker->choice, reign);
+    lh_finder_acts(&c->active.finder, waiter->choice, reign);
     heard(c);
 }
 
 void lh_client_active_greeted(
-    struct lh_client_host *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting)
+    struct lh_client_host *c, struct lh_client_waiter *waiter, const Leasehold__Greeting *greeting)
 {
-    seeker->reign = greeting->reign;
-    lh_finder_learn(&c->active.finder, seeker->choice, greeting->masters, greeting->n_masters);
-    lh_client_active_acts(c, seeker, greeting->reign);
+    waiter->reign = greeting->reign;
+    lh_finder_learn(&c->active.finder, waiter->choice, greeting->masters, greeting->n_masters);
+    lh_client_active_acts(c, waiter, greeting->reign);
 }
 
 void lh_client_active_list(struct lh_client_host *c, struct lh_known_masters_call *call)
@@ -336,11 +336,11 @@ void lh_client_active_list(struct lh_client_host *c, struct lh_known_masters_cal
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
 
-void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_seeker *seeker,
+void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_waiter *waiter,
     enum lh_method method, const void *reply)
 {
     struct lh_finder *f = &c->active.finder;
-    uint64_t choice = seeker->choice;
+    uint64_t choice = waiter->choice;
 
     lh_finder_acts(f, choice, 0);
     if (method == LH_METHOD_OPEN_TAIL) {

@@ -97,7 +97,7 @@ static struct lh_instant end_of(const struct lh_client_ask *ask)
 
 static void leave(struct lh_client_ask *ask)
 {
-    lh_client_active_forget(ask->client, &ask->seeker);
+    lh_client_active_forget(ask->client, &ask->waiter);
     lh_timer_unset(&ask->client->timers, &ask->timer);
     free(ask->request);
     ask->request = NULL;
@@ -126,10 +126,10 @@ static void expire_ask(struct lh_client_ask *ask)
         snprintf(text, sizeof text, "%.400s%s", refused, remark);
     } else if (ask->reason != LH_OK && waits) {
         snprintf(text, sizeof text, "master %s has not answered yet; before that, %.300s%s",
-            ask->seeker.address, ask->text, remark);
+            ask->waiter.address, ask->text, remark);
     } else if (ask->reason != LH_OK) {
         snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
-    } else if (ask->seeker.address == NULL) {
+    } else if (ask->waiter.address == NULL) {
         char trouble[LH_FINDER_TEXT_MAX];
         bool has = lh_finder_trouble(&ask->client->active.finder, trouble);
         error = LH_ERR_DEADLINE_EXCEEDED;
@@ -138,7 +138,7 @@ static void expire_ask(struct lh_client_ask *ask)
     } else {
         error = LH_ERR_DEADLINE_EXCEEDED;
         snprintf(
-            text, sizeof text, "master %s did not answer in time%s", ask->seeker.address, remark);
+            text, sizeof text, "master %s did not answer in time%s", ask->waiter.address, remark);
     }
     end_ask(ask, error, text, NULL);
 }
@@ -160,7 +160,7 @@ static void doubt(struct lh_client_ask *ask)
     if (ask->patience.ns > 0)
         ask->silence = lh_duration_add(ask->silence, ask->silence);
     set_timer(ask);
-    lh_client_active_doubt(ask->client, &ask->seeker);
+    lh_client_active_doubt(ask->client, &ask->waiter);
 }
 
 static void try_master(struct lh_client_ask *ask)
@@ -176,26 +176,26 @@ static void try_master(struct lh_client_ask *ask)
     }
     if (!lh_client_active_ready(c)) {
         lh_timer_set(&c->timers, &ask->timer, end_of(ask));
-        lh_client_active_wait(c, &ask->seeker);
+        lh_client_active_wait(c, &ask->waiter);
         return;
     }
     ask->id.repeated = ask->unknown;
     if (!ask->unknown)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
     shorten_wait(ask, left);
-    lh_client_active_choose(c, &ask->seeker);
+    lh_client_active_choose(c, &ask->waiter);
     lh_request_name_cluster(ask->request, lh_client_active_cluster(c));
-    lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
+    lh_client_link_open(c, &ask->link, ask->link.method, ask->waiter.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
     set_timer(ask);
-    lh_client_active_asked(c, &ask->seeker);
+    lh_client_active_asked(c, &ask->waiter);
 }
 
-static void go_on(struct lh_client_seeker *seeker)
+static void go_on(struct lh_client_waiter *waiter)
 {
-    try_master(LH_OWNER(seeker, struct lh_client_ask, seeker));
+    try_master(LH_OWNER(waiter, struct lh_client_ask, waiter));
 }
 
 static void note_failure(struct lh_client_ask *ask, int error, const char *text)
@@ -206,7 +206,7 @@ static void note_failure(struct lh_client_ask *ask, int error, const char *text)
     ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
                       ? LH_ERR_UNAVAILABLE
                       : error;
-    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->seeker.address,
+    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->waiter.address,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
@@ -217,7 +217,7 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
     struct lh_client_host *c = ask->client;
 
     note_failure(ask, error, text);
-    bool moved = lh_client_active_moved(c, &ask->seeker);
+    bool moved = lh_client_active_moved(c, &ask->waiter);
     struct lh_duration pause = lh_client_backoff(c, ask->failures + (moved ? 0 : 1));
     lh_timer_set(
         &c->timers, &ask->timer, lh_instant_min(lh_instant_add(c->now, pause), end_of(ask)));
@@ -226,7 +226,7 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
 /* Its master gave no answer, or does not act. */
 static void master_failed(struct lh_client_ask *ask, int error, const char *text)
 {
-    lh_client_active_failed(ask->client, &ask->seeker, error);
+    lh_client_active_failed(ask->client, &ask->waiter, error);
     try_failed(ask, error, text);
 }
 
@@ -240,7 +240,7 @@ static void try_over(void *core, struct lh_timer *timer)
     } else if (ask->link.id != 0 && !lh_instant_reached(c->now, ask->try_end)) {
         doubt(ask);
     } else if (ask->link.id != 0) {
-        lh_client_active_leave(c, &ask->seeker);
+        lh_client_active_leave(c, &ask->waiter);
         lh_client_link_close(c, &ask->link);
         master_failed(ask, LH_ERR_UNAVAILABLE, "no answer");
     } else {
@@ -248,9 +248,9 @@ static void try_over(void *core, struct lh_timer *timer)
     }
 }
 
-static void elsewhere(struct lh_client_seeker *seeker)
+static void elsewhere(struct lh_client_waiter *waiter)
 {
-    struct lh_client_ask *ask = LH_OWNER(seeker, struct lh_client_ask, seeker);
+    struct lh_client_ask *ask = LH_OWNER(waiter, struct lh_client_ask, waiter);
 
     LH_MARK("call-moves-to-another-master");
     lh_client_link_close(ask->client, &ask->link);
@@ -265,13 +265,13 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
     int error = lh_client_reply_error(message, &text);
 
     (void)payload;
-    lh_client_active_leave(ask->client, &ask->seeker);
+    lh_client_active_leave(ask->client, &ask->waiter);
     if (error == LH_ERR_SHUTTING_DOWN || error == LH_ERR_STALE_MASTER ||
         error == LH_ERR_NOT_ACTIVE) {
         master_failed(ask, error, text);
         return;
     }
-    lh_client_active_answered(ask->client, &ask->seeker, ask->link.method, message);
+    lh_client_active_answered(ask->client, &ask->waiter, ask->link.method, message);
     if (error == LH_ERR_UNAVAILABLE) {
         try_failed(ask, error, text); /* it acts, and cannot do this now */
         return;
@@ -285,7 +285,7 @@ static void ask_closed(void *owner, int error, const char *text)
     /* No error of a repeat says what became of the message before. */
     bool unknown = ask->once && ask->unknown;
 
-    lh_client_active_leave(ask->client, &ask->seeker);
+    lh_client_active_leave(ask->client, &ask->waiter);
     if (error == LH_ERR_DEADLINE_EXCEEDED && !lh_instant_before(ask->try_end, end_of(ask))) {
         /* The network noticed it first; no other try follows. */
         lh_timer_set(&ask->client->timers, &ask->timer, end_of(ask));
@@ -320,8 +320,8 @@ void lh_client_ask(struct lh_client_host *c, struct lh_client_ask *ask, enum lh_
     ask->link = (struct lh_client_link){
         .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};
     ask->timer.fire = try_over;
-    ask->seeker.go_on = go_on;
-    ask->seeker.elsewhere = elsewhere;
+    ask->waiter.go_on = go_on;
+    ask->waiter.elsewhere = elsewhere;
     try_master(ask);
 }
 
@@ -415,6 +415,6 @@ void lh_client_masters_check(const struct lh_client_host *c)
 {
     for (const struct lh_client_unary *u = c->unaries; u != NULL; u = u->next)
         LH_ASSERT(u->ask.active && lh_timer_is_set(&u->ask.timer) &&
-                  (u->ask.seeker.list == NULL || u->ask.seeker.list == &c->active.waiting ||
+                  (u->ask.waiter.list == NULL || u->ask.waiter.list == &c->active.waiting ||
                       u->ask.link.id != 0));
 }

@@ -43,16 +43,16 @@ void lh_client_link_closed(struct lh_client_host *c, const struct lh_input *in);
 /* ---- active.c: which master is asked, and who waits until that is known (HA-10). */
 
 /* Whoever talks to the active master: a request, a session, a watch. Lives inside its owner. */
-struct lh_client_seeker {
+struct lh_client_waiter {
     uint64_t choice; /* the finder's number of the master that was chosen last, ... */
     char *address;   /* ... where that is (NULL: there was none), ... */
     uint64_t reign;  /* ... and its reign, as far as is known; 0: not */
-    struct lh_client_seeker **list;       /* NULL, or one of those below, ... */
-    struct lh_client_seeker *prev, *next; /* ... with these */
+    struct lh_client_waiter **list;       /* NULL, or one of those below, ... */
+    struct lh_client_waiter *prev, *next; /* ... with these */
     /* It waited, and may go to a master now: lh_client_active_choose(). */
-    void (*go_on)(struct lh_client_seeker *seeker);
+    void (*go_on)(struct lh_client_waiter *waiter);
     /* Its master is silent, or its reign is over, and another one has been found to act. */
-    void (*elsewhere)(struct lh_client_seeker *seeker);
+    void (*elsewhere)(struct lh_client_waiter *waiter);
 };
 
 /* One question of a round. */
@@ -66,10 +66,10 @@ struct lh_client_active {
     struct lh_client_active_link links[LH_MASTERS_MAX]; /* by place */
     struct lh_timer timer;                              /* the finder's */
     /* Rounds are for these: */
-    struct lh_client_seeker *waiting;     /* for a master to be asked */
-    struct lh_client_seeker *doubting;    /* its master, the choice, has been silent for a while */
-    struct lh_client_seeker *moved;       /* likewise, and the choice is another one by now */
-    struct lh_client_seeker *attached;    /* has a stream on which nothing is asked now */
+    struct lh_client_waiter *waiting;     /* for a master to be asked */
+    struct lh_client_waiter *suspecting;  /* its master, the choice, has been silent for a while */
+    struct lh_client_waiter *moved;       /* likewise, and the choice is another one by now */
+    struct lh_client_waiter *attached;    /* has a stream on which nothing is asked now */
     uint64_t judged_choice, judged_reign; /* by which it was decided who of them is where */
     char *refused; /* why a master would not say who acts; NULL: none, or one has said it since */
 };
@@ -81,31 +81,31 @@ void lh_client_active_stop(struct lh_client_host *c);
 bool lh_client_active_ready(const struct lh_client_host *c);
 
 /* It goes to the choice. */
-void lh_client_active_choose(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_choose(struct lh_client_host *c, struct lh_client_waiter *waiter);
 /* It has gone there. If others doubt the choice already, so does this one. */
-void lh_client_active_asked(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_asked(struct lh_client_host *c, struct lh_client_waiter *waiter);
 /* It has a stream there that stays, and whatever was asked on it is answered: it is called
  * elsewhere() when a master of a higher reign is chosen, whoever found that one. */
-void lh_client_active_attached(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_attached(struct lh_client_host *c, struct lh_client_waiter *waiter);
 /* It waits until it may; then its go_on() is called. */
-void lh_client_active_wait(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_wait(struct lh_client_host *c, struct lh_client_waiter *waiter);
 /* It does not wait, or doubt, any more. */
-void lh_client_active_leave(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_leave(struct lh_client_host *c, struct lh_client_waiter *waiter);
 /* Leaves, and is freed. */
-void lh_client_active_forget(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_forget(struct lh_client_host *c, struct lh_client_waiter *waiter);
 
 /* The master that it chose is silent: another one may act by now, and then its elsewhere() is
  * called. To be called again while the silence lasts. */
-void lh_client_active_doubt(struct lh_client_host *c, struct lh_client_seeker *seeker);
+void lh_client_active_doubt(struct lh_client_host *c, struct lh_client_waiter *waiter);
 
 /* The master that it chose did not answer, or has refused as one that does not act. */
 void lh_client_active_failed(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, int error);
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, int error);
 /* Whether there is another choice by now, or none: then no pause is needed the first time. */
-bool lh_client_active_moved(const struct lh_client_host *c, const struct lh_client_seeker *seeker);
+bool lh_client_active_moved(const struct lh_client_host *c, const struct lh_client_waiter *waiter);
 /* The master that it chose acts, in that reign (0: it did not say). */
 void lh_client_active_acts(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, uint64_t reign);
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, uint64_t reign);
 
 /* LH_CALL_KNOWN_MASTERS. */
 void lh_client_active_list(struct lh_client_host *c, struct lh_known_masters_call *call);
@@ -113,17 +113,17 @@ void lh_client_active_list(struct lh_client_host *c, struct lh_known_masters_cal
 /* The master that it chose has named its cluster ("": it did not). False: another one than this
  * client's (SES-10). */
 bool lh_client_active_is_ours(
-    struct lh_client_host *c, const struct lh_client_seeker *seeker, const char *cluster);
+    struct lh_client_host *c, const struct lh_client_waiter *waiter, const char *cluster);
 
 /* As calls name this client's cluster. */
 uint64_t lh_client_active_cluster(const struct lh_client_host *c);
 
 /* Likewise, by what it greets a session with. */
 void lh_client_active_greeted(
-    struct lh_client_host *c, struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting);
+    struct lh_client_host *c, struct lh_client_waiter *waiter, const Leasehold__Greeting *greeting);
 
 /* The master that it chose has answered that to a request of that method. */
-void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_seeker *seeker,
+void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_waiter *waiter,
     enum lh_method method, const void *reply);
 
 /* ---- ask.c: requests to the active master, repeated until it answers. */
@@ -144,7 +144,7 @@ struct lh_client_ask {
     struct lh_instant deadline;
     unsigned failures;
     bool active;
-    struct lh_client_seeker seeker; /* its choice: the master that the last try went to */
+    struct lh_client_waiter waiter; /* its choice: the master that the last try went to */
     struct lh_instant try_end;      /* of the try under way, ... */
     struct lh_duration silence;     /* ... whose master is doubted after this, again and again */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */

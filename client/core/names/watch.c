@@ -24,7 +24,7 @@ struct lh_client_watch {
     bool locks;
     uint64_t from;  /* every change before was queued; 0, and for locks: a reset comes first */
     bool resetting; /* a reset has begun, and is not whole */
-    struct lh_client_seeker seeker;
+    struct lh_client_waiter waiter;
     struct lh_client_link link;
     struct lh_timer timer; /* the end of a pause; or its master has been silent for long */
     unsigned failures;
@@ -45,11 +45,11 @@ static void open_stream(struct lh_client_watch *w)
     Leasehold__WatchRequest m = LEASEHOLD__WATCH_REQUEST__INIT;
 
     if (!lh_client_active_ready(c)) {
-        lh_client_active_wait(c, &w->seeker);
+        lh_client_active_wait(c, &w->waiter);
         return;
     }
-    lh_client_active_choose(c, &w->seeker);
-    lh_client_link_open(c, &w->link, LH_METHOD_WATCH, w->seeker.address, LH_DURATION_FOREVER);
+    lh_client_active_choose(c, &w->waiter);
+    lh_client_link_open(c, &w->link, LH_METHOD_WATCH, w->waiter.address, LH_DURATION_FOREVER);
     m.prefix = w->prefix;
     /* Events alone would not make a reset whole that was cut off. */
     m.from = w->resetting ? 0 : w->from;
@@ -58,26 +58,26 @@ static void open_stream(struct lh_client_watch *w)
     w->held = false;
     lh_fx_send(c->fx, w->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
-    lh_client_active_attached(c, &w->seeker);
-    lh_client_active_asked(c, &w->seeker);
+    lh_client_active_attached(c, &w->waiter);
+    lh_client_active_asked(c, &w->waiter);
 }
 
-static void go_on(struct lh_client_seeker *seeker)
+static void go_on(struct lh_client_waiter *waiter)
 {
-    open_stream(LH_OWNER(seeker, struct lh_client_watch, seeker));
+    open_stream(LH_OWNER(waiter, struct lh_client_watch, waiter));
 }
 
 static void close_stream(struct lh_client_watch *w)
 {
-    lh_client_active_leave(w->client, &w->seeker);
+    lh_client_active_leave(w->client, &w->waiter);
     lh_client_link_close(w->client, &w->link);
     w->held = false;
     lh_timer_unset(&w->client->timers, &w->timer);
 }
 
-static void elsewhere(struct lh_client_seeker *seeker)
+static void elsewhere(struct lh_client_waiter *waiter)
 {
-    struct lh_client_watch *w = LH_OWNER(seeker, struct lh_client_watch, seeker);
+    struct lh_client_watch *w = LH_OWNER(waiter, struct lh_client_watch, waiter);
 
     LH_MARK("watch-moves-to-another-master");
     close_stream(w);
@@ -89,11 +89,11 @@ static void stream_failed(struct lh_client_watch *w, int error, const char *text
     struct lh_client_host *c = w->client;
 
     w->failures++;
-    snprintf(w->text, sizeof w->text, "master %s: %s", w->seeker.address,
+    snprintf(w->text, sizeof w->text, "master %s: %s", w->waiter.address,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
-    lh_client_active_failed(c, &w->seeker, error);
+    lh_client_active_failed(c, &w->waiter, error);
     close_stream(w);
-    bool moved = lh_client_active_moved(c, &w->seeker);
+    bool moved = lh_client_active_moved(c, &w->waiter);
     lh_timer_set(&c->timers, &w->timer,
         lh_instant_add(c->now, lh_client_backoff(c, w->failures + (moved ? 0 : 1))));
 }
@@ -109,7 +109,7 @@ static void timer_fires(void *core, struct lh_timer *timer)
     }
     /* No change, or a master that froze: nobody is asked anything on this stream. */
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
-    lh_client_active_doubt(c, &w->seeker);
+    lh_client_active_doubt(c, &w->waiter);
 }
 
 /* ---- Replies. */
@@ -231,10 +231,10 @@ static void answered(void *owner, const void *message, struct lh_buf *payload)
         return;
     }
     w->failures = 0;
-    lh_client_active_attached(c, &w->seeker);
+    lh_client_active_attached(c, &w->waiter);
     lh_timer_set(&c->timers, &w->timer, lh_instant_add(c->now, c->config.watch_doubt));
     queue(w, m);
-    lh_client_active_acts(c, &w->seeker, 0);
+    lh_client_active_acts(c, &w->waiter, 0);
 }
 
 static void closed(void *owner, int error, const char *text)
@@ -278,8 +278,8 @@ void lh_client_watch_open(struct lh_client_names *n, struct lh_watch_open_call *
     w->from = call->locks ? 0 : call->from;
     w->locks = call->locks;
     w->link = (struct lh_client_link){.owner = w, .on_message = answered, .on_closed = closed};
-    w->seeker.go_on = go_on;
-    w->seeker.elsewhere = elsewhere;
+    w->waiter.go_on = go_on;
+    w->waiter.elsewhere = elsewhere;
     w->timer.fire = timer_fires;
     w->deadline.fire = call_late;
     DL_APPEND(n->watches, w);
@@ -311,7 +311,7 @@ static void free_watch(struct lh_client_watch *w)
     struct watch_reply *r, *after;
 
     close_stream(w);
-    lh_client_active_forget(c, &w->seeker);
+    lh_client_active_forget(c, &w->waiter);
     lh_timer_unset(&c->timers, &w->deadline);
     DL_FOREACH_SAFE(w->replies, r, after) {
         lh_wire_free(&r->m->base);
@@ -349,7 +349,7 @@ void lh_client_watches_check(const struct lh_client_names *n)
     size_t count = 0;
 
     DL_FOREACH(n->watches, w) {
-        LH_ASSERT(w->error != LH_OK || w->seeker.list == &n->client->active.waiting ||
+        LH_ASSERT(w->error != LH_OK || w->waiter.list == &n->client->active.waiting ||
                   lh_timer_is_set(&w->timer));
         LH_ASSERT(w->reply_count == 0 || w->call == NULL);
         LH_ASSERT(!w->held || w->link.id != 0);

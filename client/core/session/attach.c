@@ -47,7 +47,7 @@ static void asked(struct lh_client_session *s)
 /* The master has said something. `more`: something else is still unanswered. */
 static void heard(struct lh_client_session *s, bool more)
 {
-    lh_client_active_attached(s->client, &s->seeker);
+    lh_client_active_attached(s->client, &s->waiter);
     s->failures = 0;
     s->asked = LH_INSTANT_NEVER;
     set_silence(s, LH_INSTANT_NEVER);
@@ -61,7 +61,7 @@ static void forget_stream(struct lh_client_session *s)
 {
     struct lh_client_host *c = s->client;
 
-    lh_client_active_leave(c, &s->seeker);
+    lh_client_active_leave(c, &s->waiter);
     lh_client_link_close(c, &s->link);
     lh_timer_unset(&c->timers, &s->retry);
     lh_timer_unset(&c->timers, &s->beat);
@@ -76,7 +76,7 @@ static void forget_stream(struct lh_client_session *s)
 void lh_client_attach_end(struct lh_client_session *s)
 {
     forget_stream(s);
-    lh_client_active_forget(s->client, &s->seeker);
+    lh_client_active_forget(s->client, &s->waiter);
 }
 
 static void note_failure(struct lh_client_session *s, int error, const char *text)
@@ -84,7 +84,7 @@ static void note_failure(struct lh_client_session *s, int error, const char *tex
     s->failures++;
     s->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE ? LH_ERR_UNAVAILABLE
                                                                                 : error;
-    snprintf(s->text, sizeof s->text, "master %s: %s", s->seeker.address,
+    snprintf(s->text, sizeof s->text, "master %s: %s", s->waiter.address,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
@@ -93,10 +93,10 @@ void lh_client_attach_failed(struct lh_client_session *s, int error, const char 
     struct lh_client_host *c = s->client;
 
     note_failure(s, error, text);
-    lh_client_active_failed(c, &s->seeker, error);
+    lh_client_active_failed(c, &s->waiter, error);
     forget_stream(s);
     s->phase = LH_CLIENT_STREAM_PAUSE;
-    bool moved = lh_client_active_moved(c, &s->seeker);
+    bool moved = lh_client_active_moved(c, &s->waiter);
     lh_timer_set(&c->timers, &s->retry,
         lh_instant_add(c->now, lh_client_backoff(c, s->failures + (moved ? 0 : 1))));
 }
@@ -139,17 +139,17 @@ void lh_client_attach(struct lh_client_session *s)
 
     if (!lh_client_active_ready(c)) {
         s->phase = LH_CLIENT_STREAM_SEEKING;
-        lh_client_active_wait(c, &s->seeker);
+        lh_client_active_wait(c, &s->waiter);
         return;
     }
-    lh_client_active_choose(c, &s->seeker);
+    lh_client_active_choose(c, &s->waiter);
     lh_client_link_open(
-        c, &s->link, LH_METHOD_LEASE_SESSION, s->seeker.address, LH_DURATION_FOREVER);
+        c, &s->link, LH_METHOD_LEASE_SESSION, s->waiter.address, LH_DURATION_FOREVER);
     s->phase = LH_CLIENT_STREAM_ATTACHED;
     s->first_stamp = s->last_stamp = 0;
     send_attach(s);
     asked(s);
-    lh_client_active_asked(c, &s->seeker);
+    lh_client_active_asked(c, &s->waiter);
 }
 
 void lh_client_attach_again(struct lh_client_session *s)
@@ -160,14 +160,14 @@ void lh_client_attach_again(struct lh_client_session *s)
     lh_client_attach(s);
 }
 
-static void go_on(struct lh_client_seeker *seeker)
+static void go_on(struct lh_client_waiter *waiter)
 {
-    lh_client_attach(LH_OWNER(seeker, struct lh_client_session, seeker));
+    lh_client_attach(LH_OWNER(waiter, struct lh_client_session, waiter));
 }
 
-static void elsewhere(struct lh_client_seeker *seeker)
+static void elsewhere(struct lh_client_waiter *waiter)
 {
-    struct lh_client_session *s = LH_OWNER(seeker, struct lh_client_session, seeker);
+    struct lh_client_session *s = LH_OWNER(waiter, struct lh_client_session, waiter);
 
     LH_MARK("session-moves-to-another-master");
     note_failure(s, LH_ERR_UNAVAILABLE, "no answer");
@@ -187,7 +187,7 @@ static void retry(void *core, struct lh_timer *timer)
         lh_client_attach_failed(s, LH_ERR_UNAVAILABLE, "no answer");
     } else {
         set_silence(s, lh_instant_add(c->now, c->config.ask_masters_after));
-        lh_client_active_doubt(c, &s->seeker);
+        lh_client_active_doubt(c, &s->waiter);
     }
 }
 
@@ -255,7 +255,7 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         lh_client_attach_failed(s, LH_ERR_STALE_MASTER, NULL);
         return;
     }
-    if (!lh_client_active_is_ours(c, &s->seeker, m->cluster_id)) {
+    if (!lh_client_active_is_ours(c, &s->waiter, m->cluster_id)) {
         lh_client_attach_failed(s, LH_ERR_WRONG_IDENTITY, "it is of another cluster");
         return;
     }
@@ -270,7 +270,7 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
     s->greeted = true;
     s->term = lh_milliseconds(m->term_ms);
     s->beat_every = beat_every(m);
-    lh_client_active_greeted(c, &s->seeker, m);
+    lh_client_active_greeted(c, &s->waiter, m);
     if (s->life == LH_CLIENT_SESSION_OVER) {
         send_close(s);
         return;
@@ -359,7 +359,7 @@ static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *
         return;
     lh_client_session_renew(s, m->stamp, m->term_ns);
     heard(s, s->answered_stamp < s->last_stamp);
-    lh_client_active_acts(s->client, &s->seeker, 0);
+    lh_client_active_acts(s->client, &s->waiter, 0);
     lh_client_users(s)->beat_answered(s, m);
 }
 
@@ -407,7 +407,7 @@ static void closed(void *owner, int error, const char *text)
     if (s->life == LH_CLIENT_SESSION_OVER) {
         if (unknown || (error == LH_OK && s->phase == LH_CLIENT_STREAM_CLOSING)) {
             forget_stream(s);
-            lh_client_session_told(s);
+            lh_client_session_known_closed(s);
             return;
         }
     } else if (unknown) {
@@ -424,8 +424,8 @@ void lh_client_attach_init(struct lh_client_session *s)
 {
     s->link = (struct lh_client_link){
         .owner = s, .on_message = message, .on_sent = sent, .on_closed = closed};
-    s->seeker.go_on = go_on;
-    s->seeker.elsewhere = elsewhere;
+    s->waiter.go_on = go_on;
+    s->waiter.elsewhere = elsewhere;
     s->retry.fire = retry;
     s->beat.fire = send_beat;
     s->asked = LH_INSTANT_NEVER;

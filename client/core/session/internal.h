@@ -28,7 +28,7 @@ void lh_client_session_lose(struct lh_client_session *s);
 /* An answer to what was sent with that stamp renews it. False: there was no such stamp. */
 bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64_t term_ns);
 /* A master knows that the program has closed it. */
-void lh_client_session_told(struct lh_client_session *s);
+void lh_client_session_known_closed(struct lh_client_session *s);
 /* It cannot be opened. */
 void lh_client_session_refused(struct lh_client_session *s, int error, const char *text);
 
@@ -44,7 +44,7 @@ void lh_client_attach_end(struct lh_client_session *s);
 /* Gives it up, and attaches again after a pause. */
 void lh_client_attach_failed(struct lh_client_session *s, int error, const char *text);
 /* Tells a master that the session is over, as soon as one has greeted it; then
- * lh_client_session_told() is called. */
+ * lh_client_session_known_closed() is called. */
 void lh_client_attach_close(struct lh_client_session *s);
 /* A heartbeat, now. */
 void lh_client_attach_beat(struct lh_client_session *s);

@@ -220,7 +220,7 @@ static void end_closing(struct lh_client_session *s, int error, const char *text
     lh_client_complete(c, &call->call, error, text);
 }
 
-void lh_client_session_told(struct lh_client_session *s)
+void lh_client_session_known_closed(struct lh_client_session *s)
 {
     end_closing(s, LH_OK, NULL);
 }
@@ -367,7 +367,7 @@ void lh_client_sessions_check(const struct lh_client_sessions *all)
         bool live = s->life == LH_CLIENT_SESSION_LIVE;
         bool linked = s->phase >= LH_CLIENT_STREAM_ATTACHED;
         LH_ASSERT((s->link.id != 0) == linked);
-        LH_ASSERT((s->seeker.list == &c->active.waiting) == (s->phase == LH_CLIENT_STREAM_SEEKING));
+        LH_ASSERT((s->waiter.list == &c->active.waiting) == (s->phase == LH_CLIENT_STREAM_SEEKING));
         LH_ASSERT(live == lh_timer_is_set(&s->state) || s->valid_until.ns == UINT64_MAX);
         LH_ASSERT(live || s->opening != NULL || s->valid_until.ns == 0);
         LH_ASSERT((s->opening != NULL) == (s->life == LH_CLIENT_SESSION_OPENING));
