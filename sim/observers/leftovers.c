@@ -46,6 +46,8 @@ bool lh_ob_leftovers_none(struct lh_sim_observers *o, uint64_t *chunk, char *tex
     if (o->restored)
         return true; /* nothing is deleted until an operator has looked (KEEP-4) */
     HASH_ITER(hh, o->chunks, c, next) {
+        if (c->hopeless)
+            continue; /* an extra may have become the last that there is of it */
         for (uint32_t i = 0; i < o->server_count; i++) {
             if (!lh_ob_replica(c, i)->to_go || lh_sim_is_scrapped(o->servers[i]->node) ||
                 lh_sim_is_draining(o->cluster, i + 1) || /* its name is refused when it is empty */
