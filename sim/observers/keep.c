@@ -54,7 +54,8 @@ static const char *known_bad(
 
     if (find_member(c, server)->lost)
         return "is lost";
-    if (c->replicas[server].missing)
+    /* What waits for a confirmation is taken in after what was decided before it came (HA-2). */
+    if (c->replicas[server].missing && o->mixed_at != lh_sim_now(o->sim))
         return "is missing";
     if (find_member(c, server)->joining)
         return "is not full";
