@@ -67,8 +67,8 @@ struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
 struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number); /* from 1 */
 /* The process that watches that master; NULL: there are none. */
 struct lh_sim_node *lh_sim_watcher_of(const struct lh_sim_cluster *c, size_t number);
-struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number);    /* from 1 */
-struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number);    /* from 1 */
+struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number); /* from 1 */
+struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number); /* from 1 */
 
 /* Whose store (lh_sim_store_get()) is the master's: the first master's, or that of a node without a
  * process which stands for what the masters share. */
@@ -95,7 +95,10 @@ void lh_sim_set_prefix(
     struct lh_sim_cluster *c, const struct lh_sim_node *node, enum lh_sim_prefix prefix);
 /* Is it a chunkserver of another cluster? */
 bool lh_sim_is_foreign(const struct lh_sim_cluster *c, const struct lh_sim_node *node);
-/* All are of their own again; who was of another one crashes, and is started with all others. */
+/* It is of its own cluster again. If it was of another one it crashes; the caller starts it. False:
+ * it was of its own. */
+bool lh_sim_mend_prefix(struct lh_sim_cluster *c, struct lh_sim_node *node);
+/* All are; who crashes is started with all others. */
 void lh_sim_mend_prefixes(struct lh_sim_cluster *c);
 /* What is put under LH_SIM_PREFIX_NONE begins with this. */
 #define LH_SIM_NO_PREFIX "none/"

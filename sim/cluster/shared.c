@@ -114,17 +114,22 @@ bool lh_sim_is_foreign(const struct lh_sim_cluster *c, const struct lh_sim_node 
     return master_of(c, node) == NULL && *prefix_of(c, node) != LH_SIM_PREFIX_OWN;
 }
 
+bool lh_sim_mend_prefix(struct lh_sim_cluster *c, struct lh_sim_node *node)
+{
+    enum lh_sim_prefix *prefix = prefix_of(c, node);
+
+    if (prefix == NULL || *prefix == LH_SIM_PREFIX_OWN)
+        return false;
+    if (lh_sim_is_up(node))
+        lh_sim_crash(node);
+    *prefix = LH_SIM_PREFIX_OWN;
+    return true;
+}
+
 void lh_sim_mend_prefixes(struct lh_sim_cluster *c)
 {
-    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++) {
-        struct lh_sim_node *node = lh_sim_node(c->sim, i);
-        enum lh_sim_prefix *prefix = prefix_of(c, node);
-        if (prefix == NULL || *prefix == LH_SIM_PREFIX_OWN)
-            continue;
-        if (lh_sim_is_up(node))
-            lh_sim_crash(node);
-        *prefix = LH_SIM_PREFIX_OWN;
-    }
+    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
+        (void)lh_sim_mend_prefix(c, lh_sim_node(c->sim, i));
 }
 
 /* ---- Who begins clusters (HA-13). ---- */

@@ -354,10 +354,8 @@ static void end_state(struct lh_sim_cluster *c, const struct said *s)
         lh_sim_disk_capacity(s->node, UINT64_MAX);
         break;
     case STATE_ASTRAY:
-        if (lh_sim_is_up(s->node))
-            lh_sim_crash(s->node);
-        lh_sim_set_prefix(c, s->node, LH_SIM_PREFIX_OWN);
-        lh_sim_start(s->node);
+        if (lh_sim_mend_prefix(c, s->node)) /* or the faults ended before */
+            lh_sim_start(s->node);
         break;
     case STATE_ETCD_QUORUM:
         lh_sim_etcd_lose_quorum(etcd, false);
