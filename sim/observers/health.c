@@ -85,7 +85,7 @@ static void master_hears(
     struct server_health *h = &o->health->servers[server->number];
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
-        if (m->register_->process != h->registering) {
+        if (m->register_->piece == 0 && m->register_->process != h->registering) {
             h->registered = h->registering;
             h->registering = m->register_->process;
         }
@@ -172,7 +172,7 @@ void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, cons
 
 /* ---- SES-6 ---- */
 
-static void check_lock_request(
+static void check_claim(
     struct lh_sim_observers *o, const struct actor *a, const Leasehold__Heartbeat *m)
 {
     const struct server_health *h = &o->health->servers[a->number];
@@ -233,7 +233,7 @@ void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct
             master_says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
         else if (a->part == PART_SERVER &&
                  m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
-            check_lock_request(o, a, m->heartbeat);
+            check_claim(o, a, m->heartbeat);
     }
 }
 
