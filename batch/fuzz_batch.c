@@ -5,7 +5,7 @@
  *   - the answer does not depend on the slices;
  *   - a refusal leaves the header untouched;
  *   - of what was accepted, the cursor gives exactly `count` records, and those records framed
- *     anew give the same bytes;
+ *     again give the same bytes;
  *   - a scan of the bytes as a log ends. */
 #include "base/assert.h"
 #include "base/crc32c.h"

@@ -169,7 +169,7 @@ static bool text_is_position(const char *text)
     return strlen(text) <= LH_IDENTITY_TEXT_MAX && text[strspn(text, "0123456789 ")] == '\0';
 }
 
-/* An older release wrote no such line; then, and where it makes no sense, a pass begins anew. */
+/* An older release wrote no such line; then, and where it makes no sense, a pass begins again. */
 static void parse_scrub(const char *text, struct lh_identity *identity)
 {
     const char *line = strstr(text, "\nscrub ");

@@ -7,7 +7,7 @@
 /* How many ends that moved on since they were filed one call of lh_grantor_expire() looks at. */
 #define EXPIRE_WORK_MAX 1024
 
-/* Files it anew, by its present end. */
+/* Files it again, by its present end. */
 static inline void refile_session(struct lh_grantor *g, uint32_t slot)
 {
     lh_wheel_remove(&g->session_wheel, slot);

@@ -64,7 +64,7 @@ LH_MUST_USE int lh_grantor_session_renew(
     struct lh_grantor *g, lh_session_id s, struct lh_instant received_at, struct lh_duration term);
 
 /* The session will not be renewed, nor a lease granted or extended in it, any more (its server
- * registered anew). Its leases stay in force until they run out: closing frees nothing (SES-5,
+ * registered again). Its leases stay in force until they run out: closing frees nothing (SES-5,
  * LEASE-2). Its end is still reported by lh_grantor_expire(). Nothing happens if there is none. */
 void lh_grantor_session_close(struct lh_grantor *g, lh_session_id s);
 
@@ -103,7 +103,7 @@ LH_MUST_USE int lh_grantor_grant(struct lh_grantor *g, uint64_t key, uint64_t ve
     enum lh_lease_mode mode, lh_session_id s, struct lh_instant now, struct lh_instant received_at,
     struct lh_duration term);
 
-/* The holder of session `from` registered anew, as session `to`, within one life of its process,
+/* The holder of session `from` registered again, as session `to`, within one life of its process,
  * and showed that it holds exactly `version`: the lease goes on there, with its recall flag. For
  * the holder nothing is ever shortened by this (TIME-4): should `to` end before the lease did in
  * `from`, it is prolonged until then, since the holder may act on its old session until it hears of

@@ -1,4 +1,4 @@
-/* A commit is durable: what follows from it is decided anew from the records as they are now. */
+/* A commit is durable: what follows from it is decided again from the records as they are now. */
 #include "master/durable.h"
 
 #include "master/grants/grants.h"

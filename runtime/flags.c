@@ -16,7 +16,7 @@
 struct parser {
     const struct lh_flags *flags;
     struct lh_flags_result *result;
-    bool *given; /* by the source that is being read: a list then starts anew */
+    bool *given; /* by the source that is being read: a list then starts again */
     bool *set;   /* by a stronger source */
     const char *config_file;
     char *error;
@@ -110,7 +110,7 @@ static void add_items(struct parser *p, const struct lh_flag *f, const char *tex
     }
 }
 
-/* Sets the value from its text. `anew`: the first time in this source. */
+/* Sets the value from its text. `again`: the first time in this source. */
 static bool set_value(
     struct parser *p, const struct lh_flag *f, const char *where, const char *text, bool anew)
 {

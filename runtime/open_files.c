@@ -135,7 +135,7 @@ static void sync_has_failed(struct lh_files *files, const struct entry *e, int e
 }
 
 /* Syncs the file that has had changes for longest, of those that nobody uses. Unlocks and locks
- * anew. What failed is not tried again, and the file is then as any other. */
+ * again. What failed is not tried again, and the file is then as any other. */
 static void sync_oldest(struct lh_files *files)
 {
     struct entry *e = files->unsynced.oldest;

@@ -18,6 +18,8 @@
   size   No header has more than 300 lines, no source of the product or of the simulator more than
          500: past that it is two things. What is on the list OVERLONG came before the rule; the
          list only gets shorter.
+  words  One term for each thing (CONTRIBUTING, "Words"), in code, comments, messages and documents:
+         a word of WORDS stands in no more lines than it says there, and the number only gets less.
   form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
 
     tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
@@ -222,8 +224,36 @@ sim/scenario/phrase.c
 sim/world/network.c
 """.split()
 
+# What is written otherwise: how often it still stands there, in lines, and what is written instead.
+WORDS = {
+    r"\bmotions?\b|_motion": (0, "active state"),
+    r"stirred": (0, "changed, unsettled"),
+    r"lessees?": (0, "client; holder"),
+    r"errands?\b": (0, "task"),
+    r"farewell": (0, "final heartbeat"),
+    r"forgiv": (0, "discount"),
+    r"seeker": (0, "waiter"),
+    r"doubting": (0, "suspecting"),
+    r"untold": (0, "unreported"),
+    r"misfit": (0, "diverged"),
+    r"mischief|\bprey\b": (0, "fault, target"),
+    r"patrol": (0, "sweep"),
+    r"lh_m_say_": (0, "lh_m_reply_"),
+    r"\bvaluing\b": (0, "value_state"),
+    r"told ahead": (0, "notified before"),
+    r"once more": (0, "again"),
+    r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
+    r"\banew\b": (119, "again"),
+    r"\bunder way\b": (243, "in flight"),
+    r"\btold\b": (436, "reported, notified"),
+    r"\brooms?\b": (255, "space, memory"),
+}
+# They name the words, or quote what was.
+WORDS_FREE = ("CONTRIBUTING.md", "docs/bugs.md", "tests/tidy_test.py")
+
 SOURCES = (".c", ".h")
 TEXTS = SOURCES + (".proto", ".py", ".sh", ".bzl", ".txt")
+PROSE = (".md", ".scenario")  # whose form is their own
 TEXT_NAMES = ("BUILD", "WORKSPACE", "test")
 SKIPPED_FOLDERS = re.compile(r"^(\.git|bazel-.*|__pycache__|\.leasehold)$")
 
@@ -349,7 +379,7 @@ def files_of(root):
     for folder, folders, names in os.walk(root, followlinks=False):
         folders[:] = sorted(f for f in folders if not SKIPPED_FOLDERS.match(f))
         for name in sorted(names):
-            if name.endswith(TEXTS) or name in TEXT_NAMES:
+            if name.endswith(TEXTS + PROSE) or name in TEXT_NAMES:
                 yield os.path.join(folder, name)
 
 
@@ -402,6 +432,25 @@ def check_named_tests(root):
                 yield "there is no %s in %s" % (function, file)
 
 
+def check_words(texts, words):
+    """Yields complaints; `texts` are those of all files, by path."""
+    for word, (left, instead) in words.items():
+        pattern = re.compile(word)
+        lines = [
+            (path, number)
+            for path in sorted(texts)
+            if path not in WORDS_FREE
+            for number, line in enumerate(texts[path].split("\n"), 1)
+            if pattern.search(line)
+        ]
+        if len(lines) < left:
+            yield "tests/tidy_test.py: %s stands in %d lines now: say so in WORDS" % (
+                word, len(lines))
+        elif len(lines) > left:
+            yield "%s: write %s; it is the %d. line with %s, and WORDS allows %d" % (
+                ", ".join("%s:%d" % at for at in lines[-4:]), instead, len(lines), word, left)
+
+
 def check_tree(root):
     complaints = 0
     checked = 0
@@ -413,6 +462,8 @@ def check_tree(root):
             text = f.read()
         checked += 1
         texts[path] = text
+        if path.endswith(PROSE):
+            continue
         if is_pure(path):
             pure.add(path.split("/")[0])
         for number, complaint in check_file(path, text):
@@ -423,6 +474,9 @@ def check_tree(root):
         complaints += 1
     for path, complaint in check_exports(texts):
         print("%s: %s" % (path, complaint))
+        complaints += 1
+    for complaint in check_words(texts, WORDS):
+        print(complaint)
         complaints += 1
     for complaint in check_named_tests(root):
         print("docs/operations.md: %s" % complaint)
@@ -529,6 +583,11 @@ def selftest():
     if list(undrawn(headers, "a wait")) != [("client/core/config.h", "b")]:
         print("selftest: undrawn: %s" % list(undrawn(headers, "a wait")))
         failures += 1
+    texts = {"a/x.c": "/* told\n told */", "docs/x.md": "retold, told\n", "docs/bugs.md": "told"}
+    for left, expected in ((3, 0), (2, 1), (4, 1)):
+        if len(list(check_words(texts, {r"\btold\b": (left, "notified")}))) != expected:
+            print("selftest: words: %d lines allowed" % left)
+            failures += 1
     room = {
         "master/keep/BUILD": 'srcs = ["a.h"],\nhdrs = [\n    "keep.h",\n    "b.h",\n    "c.h",\n]',
         "master/keep/keep.h": '#include "master/keep/b.h"\n#include "master/tables/c.h"',

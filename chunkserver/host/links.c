@@ -172,7 +172,7 @@ static void too_late(void *core, struct lh_timer *timer)
 
     (void)core;
     if (l->held || (l->user->held != NULL && l->user->held(l))) {
-        /* It is not read: no fault of the peer's, and its time begins anew. */
+        /* It is not read: no fault of the peer's, and its time begins again. */
         l->arriving_since = l->cs->now;
         lh_timer_set(&l->cs->timers, &l->timer, patience_ends(l));
         return;

@@ -64,7 +64,8 @@ static void forget(struct lh_cs_replica *r)
     free((void *)(uintptr_t)r->active);
     r->active = &lh_cs_idle;
     if (!r->writers_known)
-        r->sync_began = false; /* nothing is appended to it: should it grow again, it begins anew */
+        r->sync_began =
+            false; /* nothing is appended to it: should it grow again, it begins again */
 }
 
 void lh_cs_active_free(struct lh_cs_replica *r)

@@ -17,7 +17,7 @@ struct lh_chunk_header {
     uint64_t chunk_size;
     uint8_t durability; /* leasehold.Durability */
     bool sealed;
-    bool lost;      /* FAIL-5: of no use until it is copied anew */
+    bool lost;      /* FAIL-5: of no use until it is copied again */
     bool truncated; /* FAIL-3: at a start its end was no whole batch; it may have been longer */
     bool copying;   /* REC-4: incomplete, whatever the rest says */
     uint64_t sealed_length;

@@ -33,7 +33,7 @@ bool lh_cs_table_cut(struct lh_cs_replica *r, uint64_t length)
     return false;
 }
 
-/* It may be a log that is copied anew by now, and grows: then its table is needed. */
+/* It may be a log that is copied again by now, and grows: then its table is needed. */
 static void rest(struct lh_cs_replica *r)
 {
     if (r->header.sealed)

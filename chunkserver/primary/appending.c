@@ -97,7 +97,7 @@ static void open_writer(struct lh_cs_lane *lane, struct lh_cs_lane_writer *w)
     lh_cs_stream_answer(lane->stream, &m, NULL);
 }
 
-/* A writer joins the lane, or begins anew on it: whatever it sent before came before. */
+/* A writer joins the lane, or begins again on it: whatever it sent before came before. */
 static void add_writer(struct lh_cs_lane *lane, const Leasehold__AppendPart *m)
 {
     struct lh_cs_lane_writer *w = lh_cs_lane_writer(lane, m->writer);

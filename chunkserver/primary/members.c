@@ -165,7 +165,7 @@ void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t c
 {
     if (m->length > length) {
         /* It is joining: whoever counts has no longer log than this. CONFIRM tells it that it has
-         * to begin anew. */
+         * to begin again. */
         LH_MARK("member-joins-with-too-much");
         m->length = length;
     }

@@ -45,6 +45,6 @@ void lh_cs_pair_ready(struct lh_cs_member *m);
  * it is for. */
 void lh_cs_pair_committed(struct lh_cs_member *m);
 /* The member has been waited for in vain. If its part waits behind a message that does not leave,
- * the stream is given up, and with it all its feeds: each member begins anew on another one. */
+ * the stream is given up, and with it all its feeds: each member begins again on another one. */
 void lh_cs_pair_unstick(struct lh_cs_member *m);
 void lh_cs_pairs_deinit(struct lh_cs_primaries *primaries);

@@ -141,7 +141,7 @@ static void fetch_failed(struct lh_cs_primary *p)
 {
     struct lh_cs_member *m = p->fetch_from;
 
-    /* Whoever was to be fetched from reports again, and the choice is made anew. */
+    /* Whoever was to be fetched from reports again, and the choice is made again. */
     p->fetch_link = 0;
     lh_cs_primary_fetch_cancel(p);
     if (m->pair != NULL)

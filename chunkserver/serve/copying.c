@@ -182,7 +182,7 @@ static int refusal(const struct lh_cs_replica *r, uint64_t version, bool sealed)
     return LH_OK;
 }
 
-/* The answer was lost. A header that says so is not enough: what the master has copied anew may
+/* The answer was lost. A header that says so is not enough: what the master has copied again may
  * have rotted, and a process that knew it have ended before the mark was on the disk (FAIL-4). */
 static bool good_already(const struct lh_cs_copying *c)
 {

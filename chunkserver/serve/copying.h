@@ -34,7 +34,7 @@ struct lh_cs_copying {
     bool marked;       /* LH_CS_JOB_COPY was submitted, or the mark was there at the start */
     bool met;          /* a source answered: what is here may be given up */
     bool made_anew;    /* the file is not the one that was lost */
-    bool restarted;    /* it did not add up once, and was begun anew from nothing */
+    bool restarted;    /* it did not add up once, and was begun again from nothing */
     bool sealing;      /* all of it is here and agrees; the seal is being written */
     bool caught_up;    /* unsealed: all that the source said was committed is here, or nearly */
     bool reported;     /* and so it was reported to the master */
@@ -53,7 +53,7 @@ void lh_cs_copying_end(struct lh_cs_copying *c);
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error);
 
 /* What is here does not go on as any source does, or does not add up to the seal. Once it is begun
- * anew, from another source. The copying may end here. */
+ * again, from another source. The copying may end here. */
 void lh_cs_copying_restart(struct lh_cs_copying *c);
 
 /* copy_sources.c */

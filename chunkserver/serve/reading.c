@@ -372,7 +372,7 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
     }
     if (error != LH_OK && (piece->batches.size > 0 || rd->offset == 0)) {
         /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
-         * a replica with rot in it is copied anew as a whole (FAIL-4). */
+         * a replica with rot in it is copied again as a whole (FAIL-4). */
         LH_MARK("read-rotten");
         lh_cs_replica_lose(r, LH_ERR_CORRUPT, rd->offset + piece->batches.size);
     } else if (error != LH_OK) {

@@ -48,7 +48,7 @@ static void save_now_and_then(struct lh_cs_scrub *s)
         save(s);
 }
 
-/* What an earlier process kept. What is not understood is not believed: the pass begins anew. */
+/* What an earlier process kept. What is not understood is not believed: the pass begins again. */
 static void resume(struct lh_cs_scrub *s)
 {
     const char *text = s->cs->config.scrub_position;

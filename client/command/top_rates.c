@@ -108,7 +108,7 @@ void lh_top_history_deinit(struct lh_top_history *h)
 
 /* --- rates -------------------------------------------------------------------------------- */
 
-/* A counter that goes back was begun anew. */
+/* A counter that goes back was begun again. */
 static double per_second(uint64_t before, uint64_t now, uint64_t ms)
 {
     return ms == 0 || now < before ? -1 : (double)(now - before) * 1000 / (double)ms;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define COMMAND     "top"
-#define CLOCK_MS    1000 /* how often the time of day is drawn anew */
+#define CLOCK_MS    1000 /* how often the time of day is drawn again */
 #define EMPTY_READS 3u   /* input that is readable and holds nothing: the terminal is gone */
 
 const char *lh_top_screen_obstacle(void)

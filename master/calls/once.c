@@ -31,7 +31,7 @@ static const Leasehold__CallId *id_of(const ProtobufCMessage *request)
     return id == NULL || id->client == 0 ? NULL : id;
 }
 
-/* What each try says anew: the id, whose master is meant, and how long there is left to wait. */
+/* What each try says again: the id, whose master is meant, and how long there is left to wait. */
 static const char *const of_a_try[] = {"call", "cluster", "wait_ms"};
 
 /* Of what is asked, without the first `count` of those. */

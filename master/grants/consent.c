@@ -21,7 +21,7 @@
 static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_words *words)
 {
     struct lh_duration most = m->config.consent_after;
-    /* Who was served in between begins anew: a primary that is paused now and then is no cause. */
+    /* Who was served in between begins again: a primary that is paused now and then is no cause. */
     struct lh_duration silence = lh_nanoseconds(most.ns / 3 * 2);
     bool goes_on = words->version == c->version &&
                    lh_instant_before(m->now, lh_instant_add(words->last_at, silence));
@@ -74,7 +74,7 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     }
     struct lh_m_file_active *fm = lh_m_move_file(m, f);
     LH_MARK("recall-for-consent");
-    /* What was quiet for as long again begins anew. */
+    /* What was quiet for as long again begins again. */
     if (lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest)))
         fm->consents = 0;
     fm->consent_rest =
@@ -91,7 +91,7 @@ void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
     hear(m, c, &lh_m_doubts(m, c)->lost_by_clients);
     lh_m_reach_doubt(m, lh_m_holder(c));
-    /* What recovers is not disturbed: it would begin anew elsewhere. */
+    /* What recovers is not disturbed: it would begin again elsewhere. */
     if (c->active->doubts->lost_by_clients.believed &&
         c->active->repair.recovered_version == c->version &&
         (lh_instant_before(c->active->doubts->lost_by_clients.first_at,

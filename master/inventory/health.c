@@ -170,7 +170,7 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
         return;
     member->lost = true;
     if (!c->created)
-        return; /* it is being made anew, or made elsewhere */
+        return; /* it is being made again, or made elsewhere */
     lh_m_dirty_chunk(m, c);
     lh_m_enqueue(m, c);
 }

@@ -152,7 +152,7 @@ void lh_m_on_possible_loss(
 /* A replica of `c` lies at `s`, which is not a member: reported at, or dropped at, `version`. */
 void lh_m_extra_note(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s,
     uint64_t version, bool sealed, bool copying);
-/* A chunkserver's session ended or is replaced: its next registration tells anew. */
+/* A chunkserver's session ended or is replaced: its next registration tells again. */
 void lh_m_extras_forget(struct lh_master *m, struct lh_m_server *s);
 void lh_m_extras_free(struct lh_master *m, struct lh_m_chunk *c);
 /* A live server with room that has a replica of `c`, which a copy can begin with; NULL: none. */

@@ -277,7 +277,7 @@ static bool grant_helps(struct lh_master *m, struct lh_m_chunk *c, const struct 
         enum lh_m_health health = lh_m_member_health(m, c, member);
         if (health == LH_M_JOINING && lh_m_live(m, lh_m_server_of(m, member)))
             return true;
-        /* Once the primary has reported it, its own server can join anew. */
+        /* Once the primary has reported it, its own server can join again. */
         if ((health == LH_M_LOST || health == LH_M_MISSING) &&
             lh_m_fits(m, lh_m_server_of(m, member), c->file->chunk_size))
             return true;

@@ -192,7 +192,7 @@ static void look_at(struct lh_reigns *r, const struct lh_r_events *e)
             r->config.prefix);
 }
 
-/* All events of one revision are there. False: the copy is loaded anew. */
+/* All events of one revision are there. False: the copy is loaded again. */
 static bool apply(struct lh_reigns *r, struct lh_r_events *e)
 {
     struct lh_r_copy *c = &r->copy;

@@ -5,7 +5,7 @@
  * a copy of the store, loaded and kept up to date by watching. When its reign begins the inner core
  * is started, and gets every input that comes while the reign is confirmed (HA-2); what it wants
  * committed goes to etcd in transactions that compare the head (HA-1). When the reign is lost the
- * inner core is thrown away, and a copy is loaded anew.
+ * inner core is thrown away, and a copy is loaded again.
  *
  * etcd is called by links, as everything is (base/step.h): methods LH_METHOD_ETCD_*. Nothing of
  * etcd's leases, locks or elections is used.

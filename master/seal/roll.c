@@ -143,7 +143,7 @@ static void roll_timer(void *core, struct lh_timer *timer)
 
 /* KEEP-4: a member has adopted a version above the intent's: the store is older than the servers.
  * A log shown at the intent's version binds nobody who acts at a higher one: everybody is fenced
- * anew, above that, once it is durable. */
+ * again, above that, once it is durable. */
 static void fence_above(
     struct lh_master *m, struct lh_m_roll *roll, struct lh_m_server *s, uint64_t adopted)
 {

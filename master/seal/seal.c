@@ -80,7 +80,7 @@ void lh_m_on_seal_recorded(
     if (member == NULL || !c->sealed || member->lost)
         return;
     if (lh_m_copy_find(c, s) != NULL) {
-        LH_MARK("seal-recorded-before-a-copy"); /* which begins anew: its end counts */
+        LH_MARK("seal-recorded-before-a-copy"); /* which begins again: its end counts */
         return;
     }
     if (report->error == LEASEHOLD__ERROR_CODE__OK && report->version == c->version) {

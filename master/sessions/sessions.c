@@ -222,7 +222,7 @@ void lh_m_session_expired(void *core, struct lh_lease_client *client)
 
 /* ---- Who can be reached. */
 
-/* Session numbers start anew with each master; with the master's term in front no two masters give
+/* Session numbers start again with each master; with the master's term in front no two masters give
  * the same one, and what was meant for a former session cannot be taken for this one's. */
 uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s)
 {

@@ -10,7 +10,7 @@
  * that one fdatasync serves all of it (group commit).
  *
  * A transaction for which there is no room or no memory is undone and tried again, each second:
- * none of the pages that it wrote belongs to what is stored, and it writes all of them anew. While
+ * none of the pages that it wrote belongs to what is stored, and it writes all of them again. While
  * that lasts at most LH_METASTORE_WAITING_MAX bytes of changes are kept; with more the store fails.
  * So it does after any other error. */
 #pragma once

@@ -5,7 +5,7 @@
  * step writes all marked records in one commit. A record's `ticket` names the last commit that it
  * is part of; it is *clean* once that is durable. Commits become durable in order, so a clean
  * record and everything marked before it are in the store. What follows from durability is decided
- * anew from the record's state when its commit is done (lh_m_chunk_durable), never from what was
+ * again from the record's state when its commit is done (lh_m_chunk_durable), never from what was
  * meant when the commit was begun: a remove, a release or the end of a session may have come in
  * between.
  *

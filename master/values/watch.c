@@ -1,6 +1,6 @@
 /* Streams of Watch (VAL-6). A watcher follows the history of changes, each as far as it has
  * come, and has one reply in flight at a time. One that the history does not reach back for
- * begins anew: with the values that are there as of one revision, page by page in the order of
+ * begins again: with the values that are there as of one revision, page by page in the order of
  * names, and then with what has changed since. What it has is whole when it has caught up; only
  * then `more` is false. */
 #include "master/tables/replies.h"
@@ -100,7 +100,7 @@ static void add(const struct lh_m_watcher *w, struct reply *r, const char *name,
 static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     r->message.more = w->resetting;
-    r->message.next = w->resetting ? 0 : w->next; /* who goes on from there begins anew */
+    r->message.next = w->resetting ? 0 : w->next; /* who goes on from there begins again */
     LH_GROW(r->pointers, r->pointer_capacity, r->message.n_events);
     for (size_t i = 0; i < r->message.n_events; i++)
         r->pointers[i] = &r->events[i];

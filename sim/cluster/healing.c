@@ -246,6 +246,6 @@ bool lh_sim_settle_all(
     start_last(&w, LH_SIM_READER, "last-reader");
     if (!wait_while_going_on(&w, all_ended, read_so_far, bound))
         return not_in_time(&w, "does not come to its end", bound);
-    /* Where no scrub comes by, rot is found by whoever reads it, and then copied anew. */
+    /* Where no scrub comes by, rot is found by whoever reads it, and then copied again. */
     return replicas_are_equal(&w, bound);
 }

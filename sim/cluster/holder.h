@@ -1,4 +1,4 @@
-/* A session in a program of the world: opened when it is needed, opened anew when it was lost, and
+/* A session in a program of the world: opened when it is needed, opened again when it was lost, and
  * closed at the end. Inside sim/cluster only. */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* A program that is told of every change under a prefix (VAL-6), or of what happens to locks
- * (NL-6). It begins anew where it was, now and then. */
+ * (NL-6). It begins again where it was, now and then. */
 #include "sim/cluster/program_internal.h"
 
 #include "proto/codec.h"

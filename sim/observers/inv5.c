@@ -23,8 +23,8 @@ static bool counts(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 
     if (lh_sim_is_scrapped(o->servers[server]->node))
         return false; /* nothing is, there; that it is replaced if possible is KEEP-1's */
-    /* What is on a server that is being emptied is neither refreshed nor copied anew, only replaced
-     * (KEEP-2); that the others have it is for keep.c to see. */
+    /* What is on a server that is being emptied is neither refreshed nor copied again, only
+     * replaced (KEEP-2); that the others have it is for keep.c to see. */
     if (lh_sim_is_draining(o->cluster, server + 1) &&
         (lh_ob_lost(o, c, server) || (c->sealed && !lh_ob_kernel(o, c, server)->sealed)))
         return false;

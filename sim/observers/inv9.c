@@ -26,7 +26,7 @@ struct server_causes {
     struct registrations registered;
     uint64_t stale_stamp;    /* of a registration that is not new; 0: none */
     uint64_t session;        /* the newest that the master gave */
-    bool registering;        /* it has registered anew since */
+    bool registering;        /* it has registered again since */
     struct lh_instant until; /* the session's end at the master */
     uint64_t stamp;          /* of the request that `due` is about */
     struct due *due;
@@ -397,7 +397,7 @@ void lh_ob_inv9_stored(
         r->ordered = true;
 }
 
-/* It counts anew: the lease may have run out, and been given again at the same version. */
+/* It counts again: the lease may have run out, and been given again at the same version. */
 static void recovered(struct replica *r, const struct actor *a)
 {
     r->ordered = false;

@@ -38,7 +38,7 @@ void lh_sim_observers_end(struct lh_sim_observers *o);
 /* How often `rule` ("INV-1", "INV-2", "INV-11") was seen broken with clocks beyond rho. */
 uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rule);
 
-/* Damage (lost replicas; nothing copies them anew yet) leaves fewer good members than the file may
+/* Damage (lost replicas; nothing copies them again yet) leaves fewer good members than the file may
  * have: its tail takes no appends any more, and no answer is due. Also of a file that the path has
  * named before: whoever opened it then goes on with it. */
 bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path);

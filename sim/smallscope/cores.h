@@ -33,5 +33,5 @@ struct lh_cores;
 struct lh_cores *lh_cores_create(void);
 void lh_cores_destroy(struct lh_cores *c);
 
-/* Good as long as the cores are. A violation's text is good until the space begins anew. */
+/* Good as long as the cores are. A violation's text is good until the space begins again. */
 struct lh_space lh_cores_space(struct lh_cores *c);

@@ -5,7 +5,7 @@
  * The first violation that it meets is therefore one that takes the fewest moves.
  *
  * The worlds are made of real code, whose state nobody can copy. So a state is kept as the moves
- * that lead to it, and is brought about again by making them anew ("stateless search": Godefroid,
+ * that lead to it, and is brought about again by making them again ("stateless search": Godefroid,
  * "Model Checking for Programming Languages using VeriSoft", POPL 1997). Two ways to what is the
  * same state are recognized by its fingerprint, 64 bits: of n states, one is wrongly taken for
  * another with odds of about n^2 / 2^65 (a million states: one in 37 million).

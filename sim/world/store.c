@@ -196,7 +196,7 @@ void lh_sim_store_drop(struct lh_sim_node *node)
             free_commit(c);
     }
     s->last = NULL;
-    s->failed = LH_OK; /* the next process opens it anew */
+    s->failed = LH_OK; /* the next process opens it again */
 }
 
 static void free_pairs(struct lh_sim_pair *pairs, size_t count)

@@ -311,7 +311,7 @@ static void a_seal_gets_to_the_disk_after_its_bytes(void **state)
     for (uint64_t seed = 420; seed < 480; seed++) {
         struct lh_sim_cluster_config config = short_terms(seed);
         config.replicas_may_be_lost =
-            true; /* what is shorter than its seal needs to be copied anew */
+            true; /* what is shorter than its seal needs to be copied again */
         config.server.repair_rate = 65536; /* or it is sealed before it is looked at */
         struct lh_sim_cluster *c = cluster_of(&config);
         struct lh_sim_writer *w = file_with_writer(c, false);

@@ -388,7 +388,7 @@ static void an_old_incarnations_late_registration_is_refused(void **state)
 
         lh_sim_slow(first, lh_sim_master(c), lh_seconds(1));
         lh_sim_break(first, lh_sim_master(c));
-        run_for(c, lh_milliseconds(500)); /* it registers anew; that is on its way */
+        run_for(c, lh_milliseconds(500)); /* it registers again; that is on its way */
         lh_sim_crash(first);
         lh_sim_slow(first, lh_sim_master(c), lh_nanoseconds(0));
         lh_sim_start(first);

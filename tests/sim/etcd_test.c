@@ -196,7 +196,7 @@ static void a_key_has_revisions_and_a_version(void **state)
     assert_int_equal(a->create_revision, 2);
     assert_int_equal(a->mod_revision, 4);
     assert_int_equal(a->version, 2);
-    /* A key that was deleted begins anew. */
+    /* A key that was deleted begins again. */
     assert_int_equal(do_delete(w, "a", NULL), 5);
     assert_int_equal(do_range(w, &q)->n_kvs, 0);
     assert_int_equal(do_put(w, "a", "3"), 6);

@@ -245,7 +245,7 @@ static void who_sends_what_nothing_comes_of_is_cut(void **state)
 
     (void)state;
     assert_true(receive(fd, FRUITLESS));
-    /* A call, or a message of one, and it begins anew. */
+    /* A call, or a message of one, and it begins again. */
     struct lh_connection *c = calls(client);
     assert_true(receive(fd, FRUITLESS));
     lh_connections_heard(c);

@@ -742,7 +742,7 @@ static void a_failure_of_a_new_file_is_not_forgotten(void **state)
         for (uint64_t file = 2; file <= 20; file++)
             write_to(&bed, file);
         assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_ERR_IO);
-        /* Nobody doubts the one that is still there, nor what is made anew. */
+        /* Nobody doubts the one that is still there, nor what is made again. */
         assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
         assert_int_equal(run(&bed, LH_DISK_REMOVE, anew, 0, 0, NULL), LH_OK);
         assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
@@ -834,7 +834,7 @@ static void a_file_whose_new_name_is_in_doubt_is_read(void **state)
     }
 }
 
-/* Nor does it come over a file that was made anew. */
+/* Nor does it come over a file that was made again. */
 static void a_failure_goes_with_its_file(void **state)
 {
     (void)state;

@@ -119,7 +119,7 @@ static void rising(void **state)
     forget(&map);
 }
 
-/* Found by a fuzzer: a loop over them began anew behind the last one. */
+/* Found by a fuzzer: a loop over them began again behind the last one. */
 static void the_last_number_there_is(void **state)
 {
     uint64_t first = 0, last = UINT64_MAX, seen = 0;

@@ -239,7 +239,7 @@ static void what_ran_out_is_not_extended(void **state)
         lh_grantor_grant(f->g, 7, 1, LH_LEASE_EXCLUSIVE, f->a, at_s(0), at_s(0), lh_seconds(2)),
         LH_OK);
     assert_int_equal(extend(f, 7, 1, f->a, 3), LH_ERR_NOT_LEASED);
-    assert_int_equal(grant(f, 7, 1, f->a, 3), LH_OK); /* but may be granted anew */
+    assert_int_equal(grant(f, 7, 1, f->a, 3), LH_OK); /* but may be granted again */
     assert_int_equal(extend(f, 7, 1, f->a, 4), LH_OK);
 }
 

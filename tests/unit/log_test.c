@@ -99,7 +99,7 @@ static void a_text_that_comes_again_and_again_is_counted(void **state)
     lh_log_flush();
     expect_line("^" TIME " WARN  master: version 7 was refused \\(repeated 996 times\\)\n"
                 ".* INFO  master: granting version 7 \\(repeated 996 times\\)\n$");
-    lh_log(LH_WARN, "master", "version %d was refused", 7); /* it begins anew */
+    lh_log(LH_WARN, "master", "version %d was refused", 7); /* it begins again */
     expect_line("^" TIME " WARN  master: version 7 was refused\n$");
 }
 

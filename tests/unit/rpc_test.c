@@ -522,7 +522,7 @@ static void many_streams_stand_at_once_and_all_are_answered(void **state)
     EXPECT(&client, client.released == STREAMS);
 }
 
-/* Destroyed while everything is in motion. */
+/* Destroyed while everything is moving. */
 static void a_shutdown_in_mid_traffic_ends_cleanly(void **state)
 {
     struct end server = {0}, client = {0};

@@ -191,7 +191,7 @@ static void rates_are_between_heartbeats(void **state)
     lh_top_history_deinit(&h);
 }
 
-/* The same heartbeat twice says nothing, and neither does a counter that begins anew. */
+/* The same heartbeat twice says nothing, and neither does a counter that begins again. */
 static void rates_that_are_not_known_are_not_shown_as_none(void **state)
 {
     struct lh_top_history h = {0};

@@ -9,7 +9,7 @@
  *
  * A writer never comes back to a lane that it has left. Late answers to the old lane, to batches or
  * to its opening, then find nobody; on the same one they could be taken for answers to what it
- * sends anew. Nor does it come back to an older stream: what it sends there could overtake what it
+ * sends again. Nor does it come back to an older stream: what it sends there could overtake what it
  * sent on the newer one, and the server gives answers to the newest only (APP-5). */
 #include "client/core/append/stream.h"
 

@@ -151,7 +151,7 @@ struct lh_client_ask {
     int reason;   /* of the last failed try */
     char text[LH_CALL_TEXT_BYTES];
     void *owner;
-    /* The end: `reply` (NULL if nobody answered) and its error. The ask may be begun anew in it. */
+    /* The end: `reply` (NULL if nobody answered) and its error. The ask may begin again in it. */
     void (*done)(void *owner, int error, const char *text, const void *reply);
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every server is started anew with this --repair-rate. */
+/* Every server is started again with this --repair-rate. */
 static void given_a_pace(struct world *w, uint64_t rate)
 {
     w->repair_rate = rate;

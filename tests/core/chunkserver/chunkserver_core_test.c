@@ -877,7 +877,7 @@ STORY(a_torn_tail_is_cut_and_does_not_come_back)
     check_logs(w, ABC);
 }
 
-/* `node`'s file ends within a batch; its server starts anew and cuts it. */
+/* `node`'s file ends within a batch; its server starts again and cuts it. */
 static void given_a_cut(struct world *w, int node, size_t at)
 {
     node_kill(w, node, false);

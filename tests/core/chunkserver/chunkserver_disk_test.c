@@ -242,7 +242,7 @@ static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
     pass(w, 2000);
     for (int n = A; n <= C; n++)
         assert_int_equal(reserved(w, n), 0);
-    /* It begins to grow anew: not as fast as it did. */
+    /* It begins to grow again: not as fast as it did. */
     append(c, 31, 1000 - 44);
     settle(w);
     assert_int_equal(reserved(w, B), LH_LOG_START + 43000);

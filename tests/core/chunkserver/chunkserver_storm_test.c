@@ -222,7 +222,7 @@ static void settle_writers(struct storm *s)
             master_record_seal(w, i, s->version, length, checksum);
     pass(w, 100);
     /* A machine may go down between its last acknowledgement and the seal, and take the end of a
-     * buffered log with it: that replica knows that it is lost, and is to be copied anew. */
+     * buffered log with it: that replica knows that it is lost, and is to be copied again. */
     for (int i = A; i <= C; i++)
         if ((s->members & 1u << i) != 0 && !w->synced && node_status(w, i).lost)
             s->members = w->members &= ~(1u << i);

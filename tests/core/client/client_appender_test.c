@@ -426,7 +426,7 @@ static void nothing_is_sent_while_a_seal_cannot_be_asked(void **state)
     }
     expect_quiet(&a.w);
 
-    /* After a pause the master is asked anew, and the chunk is still unsettled. */
+    /* After a pause the master is asked again, and the chunk is still unsettled. */
     pass(&a.w);
     link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     say_tail(&a.w, link, open_chunk(6, 1, 1500, 2), 2, NULL);

@@ -339,7 +339,7 @@ static void a_slow_master_that_acts_is_not_left(void **state)
 }
 
 /* HA-10: a call is repeated where another master acts in a higher reign. What another call finds
- * out of the same master, in the same reign, is no reason to begin anew there. */
+ * out of the same master, in the same reign, is no reason to begin again there. */
 static void a_call_stays_while_another_one_finds_the_same_master(void **state)
 {
     struct world *w = given(2);

@@ -663,7 +663,7 @@ static void servers_that_take_no_capability_are_not_hammered(void **state)
     world_deinit(&r.w);
 }
 
-/* The master lists a chunk's members anew, in another order, while one of them is being asked:
+/* The master lists a chunk's members again, in another order, while one of them is being asked:
  * nobody counts twice, and who was not asked yet still is. */
 static void a_newer_list_of_members_begins_a_new_round(void **state)
 {

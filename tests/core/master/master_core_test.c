@@ -1192,7 +1192,7 @@ static void a_creation_under_way_is_taken_up_after_a_restart(void **state)
 }
 
 /* The machines lost power before the empty replicas' headers were on the platter: what is left in
- * their directories is of no use, and is made anew. */
+ * their directories is of no use, and is made again. */
 static void a_replica_that_is_made_anew_is_lost_no_more(void **state)
 {
     Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;

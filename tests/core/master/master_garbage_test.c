@@ -509,7 +509,7 @@ static void a_refused_removal_is_not_repeated(void **state)
     heartbeats(2 * A_LOOK_MS);
     assert_null(told_to_remove(d));
     assert_int_equal(garbage(false)->replicas_deleted, 0);
-    d_has_an_extra(chunk, 1); /* the next registration tells anew */
+    d_has_an_extra(chunk, 1); /* the next registration tells again */
     heartbeats(A_LOOK_MS);
     assert_non_null(told_to_remove(d));
 }

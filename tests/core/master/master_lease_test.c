@@ -6,8 +6,8 @@
 #include "lease/promises.h"
 #include "lease/sum.h"
 
-/* Registers anew within its incarnation, over a new stream, and shows the chunk at that version (0:
- * nothing). How many leases go on. */
+/* Registers again within its incarnation, over a new stream, and shows the chunk at that version
+ * (0: nothing). How many leases go on. */
 static size_t come_back(struct server *s, uint64_t chunk, uint64_t version)
 {
     Leasehold__ChunkVersion held = LEASEHOLD__CHUNK_VERSION__INIT;

@@ -942,7 +942,7 @@ static size_t busiest_minus_least(size_t count)
     return (size_t)(most - least);
 }
 
-/* Everybody gives up what is recalled, and its file is opened anew; how many leases that were. */
+/* Everybody gives up what is recalled, and its file is opened again; how many leases that were. */
 static unsigned follow_recalls(size_t count)
 {
     const Leasehold__Grant *grant = NULL;

@@ -15,7 +15,7 @@ static void piece(struct server *s, uint64_t number, bool more, uint64_t chunk, 
     server_register_with(&w, s, &report, chunk != 0, &held, version != 0);
 }
 
-/* Its stream broke; it begins to register anew. */
+/* Its stream broke; it begins to register again. */
 static void come_back(struct server *s)
 {
     if (s->link != 0)

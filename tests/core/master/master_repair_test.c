@@ -919,7 +919,7 @@ static uint64_t chunk_with_joining_member(void)
     return chunk;
 }
 
-/* Registering anew it calls its copy incomplete; that the next primary found it equal counts. */
+/* Registering again it calls its copy incomplete; that the next primary found it equal counts. */
 static void a_member_that_is_found_equal_has_its_replica(void **state)
 {
     (void)state;

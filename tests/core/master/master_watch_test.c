@@ -139,7 +139,7 @@ static void a_reset_in_pages_is_whole_when_it_has_caught_up(void **state)
     const Leasehold__WatchReply *r = watched(link);
     assert_true(r->reset && r->more);
     assert_int_equal(r->n_events, 2);
-    assert_int_equal(r->next, 0); /* whose stream breaks now begins anew */
+    assert_int_equal(r->next, 0); /* whose stream breaks now begins again */
 
     put_value("/a", "5");
     put_value("/c", "6");

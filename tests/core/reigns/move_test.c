@@ -677,7 +677,7 @@ static void a_standby_whose_store_goes_away_says_so(void **state)
     world_end(&w);
 }
 
-/* The sentence that it logs says: run the copy again. That one begins anew. */
+/* The sentence that it logs says: run the copy again. That one begins again. */
 static void a_master_waits_on_when_the_copy_is_run_again(void **state)
 {
     struct world w, c;
