@@ -107,7 +107,7 @@ void lh_ob_health_granted(
 
     if (h->confirmed && lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
         return;
-    if (o->mixed_at == lh_sim_now(o->sim))
+    if (lh_ob_is_mixed(o))
         return; /* it decides as of when it was asked */
     lh_sim_fail(o->sim, "INV-8", c->id,
         "the master grants chunk %" PRIu64
@@ -162,7 +162,7 @@ void lh_ob_health_placed(struct lh_sim_observers *o, const struct chunk *c, cons
 {
     const struct server_health *h = &o->health->servers[a->number];
 
-    if ((h->was_heard && !h->unheard) || o->mixed_at == lh_sim_now(o->sim))
+    if ((h->was_heard && !h->unheard) || lh_ob_is_mixed(o))
         return;
     lh_sim_fail(o->sim, "INV-8", c->id,
         "the master has chunk %" PRIu64

@@ -427,7 +427,7 @@ static void check_name(struct lh_sim_observers *o, struct lname *n)
 
     if (n->passed_by) {
         /* With what had waited in it: what a step took last is not what it decided by first. */
-        bool mixed = o->mixed_at == lh_sim_now(o->sim);
+        bool mixed = lh_ob_is_mixed(o);
         w = head_of(o, n, true);
         if (w != NULL && w->passed_by && !mixed && !o->config.clocks_beyond_rho)
             lh_sim_fail(o->sim, "INV-18", 0,

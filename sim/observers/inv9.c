@@ -224,7 +224,7 @@ void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
     struct lh_duration suspect = lh_sim_master_config(o->cluster)->suspect_after;
 
     /* Its timers came first: what was waiting then may have been an answer. */
-    if (c->decided_holder < 0 || o->mixed_at == lh_sim_now(o->sim))
+    if (c->decided_holder < 0 || lh_ob_is_mixed(o))
         return;
     const struct server_causes *k = &o->causes->servers[c->decided_holder];
     struct lh_instant due = lh_instant_add(

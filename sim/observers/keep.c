@@ -54,8 +54,7 @@ static const char *known_bad(
 
     if (find_member(c, server)->lost)
         return "is lost";
-    /* What waits for a confirmation is taken in after what was decided before it came (HA-2). */
-    if (c->replicas[server].missing && o->mixed_at != lh_sim_now(o->sim))
+    if (c->replicas[server].missing && !lh_ob_is_mixed(o))
         return "is missing";
     if (find_member(c, server)->joining)
         return "is not full";
@@ -72,7 +71,7 @@ static const char *out_of_touch(const struct lh_sim_observers *o, const struct a
     struct lh_duration recently = lh_nanoseconds(term.ns / 3 * 2);
 
     /* What waits for a confirmation is as of when it came (HA-2). */
-    if (o->config.clocks_beyond_rho || o->mixed_at == lh_sim_now(o->sim))
+    if (o->config.clocks_beyond_rho || lh_ob_is_mixed(o))
         return NULL;
     if (member->heard_life != o->master_life ||
         lh_instant_reached(o->master->clock, lh_instant_add(member->heard_at, recently)))

@@ -265,3 +265,10 @@ static inline bool failed(const struct lh_sim_observers *o)
 {
     return lh_sim_failure(o->sim) != NULL || o->restored;
 }
+
+/* Has the master taken, just now, what had waited for its confirmation (HA-2)? What it decided
+ * among that, it decided before it took the rest. */
+static inline bool lh_ob_is_mixed(const struct lh_sim_observers *o)
+{
+    return o->mixed_at == lh_sim_now(o->sim);
+}

@@ -105,7 +105,7 @@ void lh_ob_ledger_looks(struct lh_sim_observers *o)
     while (!failed(o) && lh_reigns_commit_after(core, o->ticket, &commit)) {
         struct pending *p = decides(o, commit.changes, commit.count);
         /* It may have stood still since its step, in which it may have taken what had waited. */
-        p->emitted_at = o->mixed_at == lh_sim_now(o->sim) ? o->mixed_since : o->master->stepped_at;
+        p->emitted_at = lh_ob_is_mixed(o) ? o->mixed_since : o->master->stepped_at;
         o->ticket = p->ticket = commit.ticket;
         lh_ob_leases_decided(o, commit.changes, commit.count, p->emitted_at);
     }

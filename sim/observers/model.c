@@ -456,7 +456,7 @@ static void said_by_master(
         if (r == NULL || s == NULL)
             return;
         /* Said between inputs that waited, the release behind it among them: that was looked at. */
-        if (o->mixed_at == lh_sim_now(o->sim) &&
+        if (lh_ob_is_mixed(o) &&
             m->grant->version <=
                 lh_ob_replica(lh_ob_chunk(o, m->grant->chunk), server->number)->released)
             return;
