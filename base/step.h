@@ -22,7 +22,7 @@
  *   - LH_FX_CLOSE ends a link. On a served link it sends everything sent so far and then the
  *     status; on an opened link it cancels the call. After it the core gets no input for that link
  *     and may not name it again.
- *   - LH_IN_SENT says that a message whose SEND asked for it (`tell`) has left this process. The
+ *   - LH_IN_SENT says that a message whose SEND asked for it (`notify`) has left this process. The
  *     way is free for the next one; nothing is known of its arrival.
  *   - LH_IN_LINK_CLOSED says that the peer ended the link, or that the connection broke (an unknown
  *     suffix of what was sent is then lost). The driver forgets the link; the core must not close
@@ -149,7 +149,7 @@ enum lh_input_kind {
     LH_IN_LINK_OPENED, /* link, method, text: the peer's address; identity: who it is */
     LH_IN_MESSAGE,     /* link, method, message, payload; identity */
     LH_IN_PROGRESS,    /* link, method: a part of a message has arrived that is not whole yet */
-    LH_IN_SENT,        /* link, method: what was sent with `tell` has left */
+    LH_IN_SENT,        /* link, method: what was sent with `notify` has left */
     LH_IN_HALF_CLOSED, /* link, method: no further message will come */
     LH_IN_LINK_CLOSED, /* link, method, error (LH_OK: the peer finished normally), text */
     LH_IN_DISK,        /* ticket, file, op, error, payload (of a read) */

@@ -43,7 +43,7 @@ void lh_leases_light_kind(
 void lh_leases_client_kind(
     struct lh_leases *l, unsigned kind, const struct lh_lease_client_owner *owner)
 {
-    LH_ASSERT(kind < LH_LESSEE_KINDS && l->clients[kind] == NULL);
+    LH_ASSERT(kind < LH_LEASE_CLIENT_KINDS && l->clients[kind] == NULL);
     l->clients[kind] = owner;
 }
 

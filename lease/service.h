@@ -35,9 +35,9 @@
 #include <sys/queue.h>
 
 /* The engine's key of a lease: its kind in the top bits. The key of kind 0 is the id itself. */
-#define LH_LEASE_KINDS   16u
-#define LH_LEASE_ID_LAST ((UINT64_C(1) << 60) - 1)
-#define LH_LESSEE_KINDS  8u
+#define LH_LEASE_KINDS        16u
+#define LH_LEASE_ID_LAST      ((UINT64_C(1) << 60) - 1)
+#define LH_LEASE_CLIENT_KINDS 8u
 
 /* The process of a holder that no registration speaks for any more (SES-5a). */
 #define LH_LEASE_NOBODY UINT64_MAX
@@ -156,7 +156,7 @@ struct lh_leases {
         struct lh_duration term;
         bool unrecorded;
     } kinds[LH_LEASE_KINDS];
-    const struct lh_lease_client_owner *clients[LH_LESSEE_KINDS];
+    const struct lh_lease_client_owner *clients[LH_LEASE_CLIENT_KINDS];
 };
 
 /* `core` is given to all owners, and to `timers`, which are the core's. */

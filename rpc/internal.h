@@ -92,7 +92,7 @@ struct served_call {
 struct link_handler {
     void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
     void (*half_closed)(struct lh_rpc_link *link); /* NULL: not of interest */
-    void (*sent)(struct lh_rpc_link *link);        /* for what is sent with `tell` */
+    void (*sent)(struct lh_rpc_link *link);        /* for what is sent with `notify` */
     void (*closed)(struct lh_rpc_link *link, int error, const char *text);
     void (*released)(struct lh_rpc_link *link); /* NULL, or: the last reference is gone */
 };

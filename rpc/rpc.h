@@ -125,7 +125,7 @@ struct lh_rpc_config {
     /* The peer of a served stream will send nothing more, and may still listen; also seen when the
      * link is about to end. Only while a read is wanted, once, before on_closed. */
     void (*on_half_closed)(void *arg, struct lh_rpc_link *link);
-    /* A message that was sent with `tell` has left: gRPC took all of it. */
+    /* A message that was sent with `notify` has left: gRPC took all of it. */
     void (*on_sent)(void *arg, struct lh_rpc_link *link);
     /* The link is over: the last callback for it, and never after lh_rpc_link_close() (except that
      * one already under way in another thread may still come). `error` LH_OK: the server ended it
@@ -216,7 +216,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link);
 
 /* Queues one message; takes over `bytes`. Without effect on a link that is over or was closed. */
 void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes);
-/* The same; with `tell` on_sent says when it has left, unless the link ends first. */
+/* The same; with `notify` on_sent says when it has left, unless the link ends first. */
 void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool notify);
 
 /* Ends the link. A served one sends what was queued and then `error` as a gRPC status whose message

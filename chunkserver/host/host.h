@@ -52,7 +52,7 @@ struct lh_cs_link_user {
     void (*closed)(struct lh_cs_link *gone, const char *text);
     /* A part of a message has come. */
     void (*progress)(struct lh_cs_link *l);
-    /* What was sent with `tell` has left. */
+    /* What was sent with `notify` has left. */
     void (*sent)(struct lh_cs_link *l);
     /* The peer will send nothing more. NULL: nothing is said of it. */
     void (*half_closed)(struct lh_cs_link *l);

@@ -19,9 +19,9 @@ void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
         function(m, n, lh_m_client_program(info.context), arg);
         return;
     }
-    for (c = RB_MIN(lh_m_lock_requests_here, &n->more->lock_state->claims); c != NULL; c = next) {
-        next = RB_NEXT(lh_m_lock_requests_here, &n->more->lock_state->claims, c);
-        if (c->state == LH_M_CLAIM_HELD &&
+    for (c = RB_MIN(lh_m_lock_requests_here, &n->more->lock_state->requests); c != NULL; c = next) {
+        next = RB_NEXT(lh_m_lock_requests_here, &n->more->lock_state->requests, c);
+        if (c->state == LH_M_LOCK_REQUEST_HELD &&
             lh_untracked_find(&m->leases, &c->program->session.client, lh_m_lock_key(n), &info) &&
             !function(m, n, c->program, arg))
             return;

@@ -6,7 +6,7 @@ static void check_lock_request(
 {
     LH_ASSERT(c->lock_state == g && !c->kept);
     LH_ASSERT(c->queued == (RB_FIND(lh_m_queue, &g->queue, c) == c));
-    if (c->state == LH_M_CLAIM_WAITS) {
+    if (c->state == LH_M_LOCK_REQUEST_WAITS) {
         LH_ASSERT(RB_FIND(lh_m_lock_requests, &c->program->requests, c) == c);
         LH_ASSERT(c->queued == !c->program->parked && !c->program->over);
         return;
@@ -21,24 +21,24 @@ static void check_lock_state(const struct lh_master *m, struct lh_m_lock_state *
     const struct lh_m_cancel *cancel;
     size_t waiting = 0, sharers = 0, recallable = 0, holders = 0, held = 0;
 
-    RB_FOREACH(c, lh_m_lock_requests_here, &g->claims) {
-        bool shares = c->state == LH_M_CLAIM_HELD && c->shared;
+    RB_FOREACH(c, lh_m_lock_requests_here, &g->requests) {
+        bool shares = c->state == LH_M_LOCK_REQUEST_HELD && c->shared;
         check_lock_request(m, g, c);
-        waiting += c->state == LH_M_CLAIM_WAITS;
+        waiting += c->state == LH_M_LOCK_REQUEST_WAITS;
         sharers += shares;
-        recallable += c->state == LH_M_CLAIM_HELD && c->recallable;
-        held += c->state == LH_M_CLAIM_HELD;
+        recallable += c->state == LH_M_LOCK_REQUEST_HELD && c->recallable;
+        held += c->state == LH_M_LOCK_REQUEST_HELD;
         LH_ASSERT((shares && c->slots != 0) == (RB_FIND(lh_m_slotted, &g->slotted, c) == c));
     }
     TAILQ_FOREACH(c, &g->holders, turn) {
-        LH_ASSERT(c->state == LH_M_CLAIM_HELD);
+        LH_ASSERT(c->state == LH_M_LOCK_REQUEST_HELD);
         holders++;
     }
     TAILQ_FOREACH(cancel, &g->cancels, place)
         LH_ASSERT(cancel->lock_state == g && lh_timer_is_set(&cancel->timer));
     LH_ASSERT(waiting == g->waiting && sharers == g->sharers && held == holders);
     LH_ASSERT(recallable == g->recallable && (!g->asking || g->works));
-    LH_ASSERT(!RB_EMPTY(&g->claims) || !TAILQ_EMPTY(&g->cancels));
+    LH_ASSERT(!RB_EMPTY(&g->requests) || !TAILQ_EMPTY(&g->cancels));
     /* INV-18: what can be granted is, but for what is left for the next step. */
     c = RB_MIN(lh_m_queue, &g->queue);
     if (c != NULL && !g->works && !lh_m_programs_awaited(m) && m->locks.tokens > 0 && !m->stopping)

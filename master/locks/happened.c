@@ -26,7 +26,7 @@ static struct lh_m_lock_event *event_of(struct lh_master *m, const struct lh_m_n
     struct lh_lease_info lease;
     size_t size = strlen(n->text) + strlen(p->label) + strlen(p->host) + strlen(p->process) + 4;
 
-    if (c != NULL && c->state != LH_M_CLAIM_HELD)
+    if (c != NULL && c->state != LH_M_LOCK_REQUEST_HELD)
         c = NULL;
     size_t info_size = c == NULL ? 0 : c->info_size;
     struct lh_m_lock_event *e = lh_alloc(sizeof *e + size + info_size);

@@ -3,12 +3,16 @@
 
 #include "master/locks/locks.h"
 
-/* NEW: only in its locking, for a moment. */
-enum lh_m_lock_request_state { LH_M_CLAIM_NEW, LH_M_CLAIM_WAITS, LH_M_CLAIM_HELD };
+/* NEW: only in its lock state, for a moment. */
+enum lh_m_lock_request_state {
+    LH_M_LOCK_REQUEST_NEW,
+    LH_M_LOCK_REQUEST_WAITS,
+    LH_M_LOCK_REQUEST_HELD
+};
 
 /* A program's request for a lock, or what is to be remembered of the lock that it holds. */
 struct lh_m_lock_request {
-    RB_ENTRY(lh_m_lock_request) by_program; /* in its locking */
+    RB_ENTRY(lh_m_lock_request) by_program; /* in its lock state */
     union {
         RB_ENTRY(lh_m_lock_request) by_id;    /* WAITS: in its program */
         RB_ENTRY(lh_m_lock_request) by_slots; /* HELD, with `slots` */
@@ -59,15 +63,15 @@ struct lh_m_cancel {
     UT_hash_handle hh; /* by link */
 };
 
-/* What is to be remembered of a name's locks. It goes with its last claim or call. */
+/* What is to be remembered of a name's locks. It goes with the last request or call. */
 struct lh_m_lock_state {
     struct lh_m_name *name;
-    struct lh_m_lock_requests_here claims; /* by their programs */
-    struct lh_m_queue queue;               /* those that wait and can be granted */
-    size_t waiting;                        /* also of programs that are parked */
-    size_t sharers;                        /* each has a claim */
-    size_t recallable;                     /* holders that want to know who waits */
-    struct lh_m_slotted slotted;           /* sharers that named a number of slots, by it */
+    struct lh_m_lock_requests_here requests; /* by their programs */
+    struct lh_m_queue queue;                 /* those that wait and can be granted */
+    size_t waiting;                          /* also of programs that are parked */
+    size_t sharers;                          /* each has a request */
+    size_t recallable;                       /* holders that want to know who waits */
+    struct lh_m_slotted slotted;             /* sharers that named a number of slots, by it */
     uint64_t closed;       /* the tenure with this token was cancelled: nobody joins it */
     uint64_t recalled_for; /* the request for which the holders were asked last */
     /* There may be very many holders. They are asked for their locks, or these are cut, a few at a

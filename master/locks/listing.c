@@ -126,7 +126,7 @@ static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_pro
     h->holder_left_ms = holder_left_ms(m, p, info.end);
     h->cut = info.own_end.ns != UINT64_MAX;
     h->held_ms = ms_since(m, (struct lh_instant){n->held_since * UINT64_C(1000000000)});
-    if (c == NULL || c->state != LH_M_CLAIM_HELD)
+    if (c == NULL || c->state != LH_M_LOCK_REQUEST_HELD)
         return true;
     h->held_ms = ms_since(m, c->since);
     h->info = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)c->info, .len = c->info_size};

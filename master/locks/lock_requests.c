@@ -49,7 +49,7 @@ struct lh_m_lock_state *lh_m_lock_state_get(struct lh_master *m, struct lh_m_nam
         return g;
     g = lh_alloc(sizeof *g);
     g->name = n;
-    RB_INIT(&g->claims);
+    RB_INIT(&g->requests);
     RB_INIT(&g->queue);
     RB_INIT(&g->slotted);
     TAILQ_INIT(&g->holders);
@@ -66,7 +66,7 @@ struct lh_m_lock_request *lh_m_lock_request_of(
 
     return n->more->lock_state == NULL
                ? NULL
-               : RB_FIND(lh_m_lock_requests_here, &n->more->lock_state->claims, &key);
+               : RB_FIND(lh_m_lock_requests_here, &n->more->lock_state->requests, &key);
 }
 
 struct lh_m_lock_request *lh_m_lock_request_by_id(const struct lh_m_program *p, uint64_t id)
@@ -91,7 +91,7 @@ struct lh_m_lock_request *lh_m_lock_request_new(struct lh_master *m, struct lh_m
     c->info_size = (uint16_t)info->len;
     if (info->len > 0)
         memcpy(c->info, info->data, info->len);
-    RB_INSERT(lh_m_lock_requests_here, &c->lock_state->claims, c);
+    RB_INSERT(lh_m_lock_requests_here, &c->lock_state->requests, c);
     return c;
 }
 
@@ -109,7 +109,7 @@ void lh_m_lock_request_queue(struct lh_m_lock_request *c, bool in)
 void lh_m_lock_request_waits(
     struct lh_master *m, struct lh_m_lock_request *c, uint64_t id, uint64_t number)
 {
-    c->state = LH_M_CLAIM_WAITS;
+    c->state = LH_M_LOCK_REQUEST_WAITS;
     c->id = id;
     c->number = number;
     RB_INSERT(lh_m_lock_requests, &c->program->requests, c);
@@ -131,9 +131,9 @@ static void waits_no_longer(struct lh_master *m, struct lh_m_lock_request *c)
 
 void lh_m_lock_request_holds(struct lh_master *m, struct lh_m_lock_request *c)
 {
-    if (c->state == LH_M_CLAIM_WAITS)
+    if (c->state == LH_M_LOCK_REQUEST_WAITS)
         waits_no_longer(m, c);
-    c->state = LH_M_CLAIM_HELD;
+    c->state = LH_M_LOCK_REQUEST_HELD;
     c->since = m->now;
     TAILQ_INSERT_TAIL(&c->lock_state->holders, c, turn);
     c->lock_state->recallable += c->recallable;
@@ -157,10 +157,10 @@ void lh_m_lock_request_free(struct lh_master *m, struct lh_m_lock_request *c)
 {
     struct lh_m_lock_state *g = c->lock_state;
 
-    RB_REMOVE(lh_m_lock_requests_here, &g->claims, c);
-    if (c->state == LH_M_CLAIM_WAITS)
+    RB_REMOVE(lh_m_lock_requests_here, &g->requests, c);
+    if (c->state == LH_M_LOCK_REQUEST_WAITS)
         waits_no_longer(m, c);
-    else if (c->state == LH_M_CLAIM_HELD)
+    else if (c->state == LH_M_LOCK_REQUEST_HELD)
         holds_no_longer(c);
     free(c);
 }
@@ -172,7 +172,7 @@ static void settle(struct lh_master *m, struct lh_m_name *n)
 
     if (n == m->locks.in_hand)
         return;
-    if (g != NULL && RB_EMPTY(&g->claims) && TAILQ_EMPTY(&g->cancels)) {
+    if (g != NULL && RB_EMPTY(&g->requests) && TAILQ_EMPTY(&g->cancels)) {
         if (g->works)
             TAILQ_REMOVE(&m->locks.work, g, work_link);
         lh_timer_unset(&m->timers, &g->recall_timer);

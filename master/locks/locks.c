@@ -75,7 +75,7 @@ void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_progra
     n->leases--;
     p->locks--;
     m->locks.held--;
-    if (c != NULL && c->state == LH_M_CLAIM_HELD)
+    if (c != NULL && c->state == LH_M_LOCK_REQUEST_HELD)
         lh_m_lock_request_free(m, c);
     lh_m_program_settle(m, p);
     if (!LH_PLANTED("waiter-lost-on-release"))
@@ -201,7 +201,7 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
     /* What was noted of a request that waited goes on; who shares a lock does not hide another. */
-    bool waited = c != NULL && c->state == LH_M_CLAIM_WAITS;
+    bool waited = c != NULL && c->state == LH_M_LOCK_REQUEST_WAITS;
     bool noted = waited ? c->noted : lh_m_note_due(m, p);
     n->noted = noted || (tenure != 0 && n->noted);
     lh_m_lock_taken(m, n, p, c, token);
@@ -336,7 +336,7 @@ void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leaseh
         lh_m_reply_refused(m, p, a->id, a->name, LH_ERR_ALREADY_EXISTS,
             "this session has the lock already: release it first, to change its mode, too");
     else if (lh_m_lock_request_of(n, p) != NULL &&
-             lh_m_lock_request_of(n, p)->state == LH_M_CLAIM_WAITS)
+             lh_m_lock_request_of(n, p)->state == LH_M_LOCK_REQUEST_WAITS)
         lh_m_reply_refused(
             m, p, a->id, a->name, LH_ERR_ALREADY_EXISTS, "this session waits for the lock already");
     else if (take_at_once(m, p, n, a))
@@ -483,8 +483,8 @@ void lh_m_locks_deinit(struct lh_master *m)
     }
     RB_FOREACH(n, lh_m_name_tree, &m->names.tree) {
         struct lh_m_lock_state *g = n->more->lock_state;
-        while (g != NULL && (c = RB_ROOT(&g->claims)) != NULL) {
-            RB_REMOVE(lh_m_lock_requests_here, &g->claims, c);
+        while (g != NULL && (c = RB_ROOT(&g->requests)) != NULL) {
+            RB_REMOVE(lh_m_lock_requests_here, &g->requests, c);
             free(c);
         }
         free(g == NULL ? NULL : g->why);

@@ -1,9 +1,10 @@
 /* Locks of programs: who holds a name, who waits, recalls and cuts (NL-1 to NL-4).
  *
  * Who holds a lock the engine knows. A lock of which more is to be remembered (it is shared, has a
- * text for others, or its holder wants to be asked) has a claim, and so has each request that
- * waits. Releases and ends only mark a name; who gets it is decided at the end of the step, so what
- * a message says after a release is done before anybody is granted (NL-1). */
+ * text for others, or its holder wants to be asked) has a record (struct lh_m_lock_request), and so
+ * has each request that waits. Releases and ends only mark a name; who gets it is decided at the
+ * end of the step, so what a message says after a release is done before anybody is granted
+ * (NL-1). */
 #pragma once
 
 #include "master/tables/tables.h"

@@ -118,7 +118,7 @@ static bool add_holder(
     page->full = is_full(m, page->r);
     if (page->full)
         return false;
-    size_t info_size = c == NULL || c->state != LH_M_CLAIM_HELD ? 0 : c->info_size;
+    size_t info_size = c == NULL || c->state != LH_M_LOCK_REQUEST_HELD ? 0 : c->info_size;
     Leasehold__LockHolder *h = say(page->r, LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED, n->text,
         LH_M_LOCK_EVENT_OVERHEAD + strlen(n->text) + info_size);
     h->session = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};
@@ -147,8 +147,8 @@ static void add_holders(struct lh_master *m, const struct lh_m_name *n, struct p
         (void)add_holder(m, n, lh_m_client_program(info.context), page);
         return;
     }
-    RB_FOREACH(c, lh_m_lock_requests_here, &n->more->lock_state->claims) {
-        if (c->state == LH_M_CLAIM_HELD && !add_holder(m, n, c->program, page))
+    RB_FOREACH(c, lh_m_lock_requests_here, &n->more->lock_state->requests) {
+        if (c->state == LH_M_LOCK_REQUEST_HELD && !add_holder(m, n, c->program, page))
             return;
     }
 }

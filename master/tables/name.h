@@ -48,7 +48,7 @@ struct lh_m_name {
     uint32_t leases;                   /* of the engine's, of both kinds */
     uint32_t caches : 31;              /* of these, on the value */
     uint32_t noted : 1;                /* its lock's grant is among the events */
-    uint32_t held_since;               /* an exclusive lock without a claim: seconds of the clock */
+    uint32_t held_since; /* an exclusive lock without a record: seconds of the clock */
     char text[];
 };
 RB_HEAD(lh_m_name_tree, lh_m_name);

@@ -258,18 +258,18 @@ void lh_sim_shared_head(const struct lh_sim_cluster *c, uint64_t *reign, uint64_
 static void take(struct lh_sim_cluster *c, struct lh_change *changes, size_t count)
 {
     /* The store keeps keys and values: what is told needs its own. */
-    struct lh_change *notified = NULL;
-    size_t reported_count = 0, capacity = 0;
+    struct lh_change *copies = NULL;
+    size_t copied = 0, capacity = 0;
 
     for (size_t i = 0; i < count; i++)
-        add(&notified, &reported_count, &capacity, changes[i].key, changes[i].key_size,
-            changes[i].value, changes[i].value_size);
-    c->shared.changes = notified;
-    c->shared.change_count = reported_count;
+        add(&copies, &copied, &capacity, changes[i].key, changes[i].key_size, changes[i].value,
+            changes[i].value_size);
+    c->shared.changes = copies;
+    c->shared.change_count = copied;
     lh_sim_store_change(c->shared.store, changes, count);
     c->shared.changes = NULL;
     c->shared.change_count = 0;
-    lh_changes_free(notified, reported_count);
+    lh_changes_free(copies, copied);
 }
 
 static void applied(void *arg, const struct lh_sim_etcd_applied *txn)

@@ -76,7 +76,7 @@ static struct lwatch *find_watch(
     return NULL;
 }
 
-static void forget_lock(struct lwatch *w, struct ltold *t)
+static void forget_lock(struct lwatch *w, struct lock_reported *t)
 {
     LL_DELETE(w->locks_reported, t);
     free(t->name);
@@ -180,12 +180,12 @@ static const struct lvalue *value_as_of(const struct lname *n, uint64_t revision
 
 static struct notified *told_of(struct lwatch *w, const struct lname *n)
 {
-    for (size_t i = 0; i < w->reported_count; i++)
+    for (size_t i = 0; i < w->notified_count; i++)
         if (w->notified[i].name == n)
             return &w->notified[i];
-    LH_GROW(w->notified, w->reported_capacity, w->reported_count + 1);
-    w->notified[w->reported_count] = (struct notified){n, 0};
-    return &w->notified[w->reported_count++];
+    LH_GROW(w->notified, w->notified_capacity, w->notified_count + 1);
+    w->notified[w->notified_count] = (struct notified){n, 0};
+    return &w->notified[w->notified_count++];
 }
 
 /* What is there; or a change since the reset began. */
@@ -247,10 +247,10 @@ static void end_of(struct lh_sim_observers *o, struct lwatch *w, const Leasehold
 
 /* ---- Locks ---- */
 
-static struct ltold *lock_told(
+static struct lock_reported *lock_reported_of(
     const struct lwatch *w, const char *name, const Leasehold__LockHolder *h)
 {
-    struct ltold *t;
+    struct lock_reported *t;
 
     LL_FOREACH(w->locks_reported, t)
         if (strcmp(t->name, name) == 0 && memcmp(t->session, h->session.data, SESSION_ID) == 0)
@@ -262,7 +262,7 @@ static void lock_is_granted(
     struct lh_sim_observers *o, struct lwatch *w, const Leasehold__LockEvent *e)
 {
     bool shared = e->holder->mode == LEASEHOLD__LOCK_MODE__SHARED;
-    struct ltold *t;
+    struct lock_reported *t;
 
     LL_FOREACH(w->locks_reported, t)
         if (strcmp(t->name, e->name) == 0 && !(shared && t->shared))
@@ -284,7 +284,7 @@ static void locks_reported(
         forget_locks(w);
     for (size_t i = 0; i < r->n_locks && !failed(o); i++) {
         const Leasehold__LockEvent *e = r->locks[i];
-        struct ltold *t = lock_told(w, e->name, e->holder);
+        struct lock_reported *t = lock_reported_of(w, e->name, e->holder);
         if (!is_under(w, e->name))
             lh_sim_fail(o->sim, "INV-17", 0, "%s is told of a lock of %s, and watches %s",
                 w->client->name, e->name, w->prefix);
@@ -309,7 +309,7 @@ void lh_ob_inv17_notified(
     }
     if (r->reset) {
         w->reset = true;
-        w->reported_count = 0;
+        w->notified_count = 0;
     } else if (w->position == 0 && !w->reset) {
         lh_sim_fail(o->sim, "INV-17", 0, "%s is told of changes, and not what there is (VAL-6)",
             w->client->name);

@@ -150,8 +150,8 @@ struct lwatch {
     const void *handle;
     char *prefix;
     bool locks; /* it is told of these ... */
-    struct ltold {
-        struct ltold *next;
+    struct lock_reported {
+        struct lock_reported *next;
         char *name;
         uint8_t session[SESSION_ID];
         bool shared;
@@ -162,7 +162,7 @@ struct lwatch {
         const struct lname *name;
         uint64_t revision; /* 0: removed */
     } * notified;          /* in that time */
-    size_t reported_count, reported_capacity;
+    size_t notified_count, notified_capacity;
 };
 
 struct leases {

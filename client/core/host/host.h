@@ -21,7 +21,7 @@ struct lh_client_link {
     void *owner;
     /* A message arrived. A link of a unary method is forgotten before this is called. */
     void (*on_message)(void *owner, const void *message, struct lh_buf *payload);
-    /* What was sent with `tell` has left. May be NULL. */
+    /* What was sent with `notify` has left. May be NULL. */
     void (*on_sent)(void *owner);
     /* A part of a message arrived. May be NULL. */
     void (*on_progress)(void *owner);

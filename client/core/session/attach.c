@@ -138,7 +138,7 @@ void lh_client_attach(struct lh_client_session *s)
     struct lh_client_host *c = s->client;
 
     if (!lh_client_active_ready(c)) {
-        s->phase = LH_CLIENT_STREAM_SEEKING;
+        s->phase = LH_CLIENT_STREAM_WAITING;
         lh_client_active_wait(c, &s->waiter);
         return;
     }
@@ -154,7 +154,7 @@ void lh_client_attach(struct lh_client_session *s)
 
 void lh_client_attach_again(struct lh_client_session *s)
 {
-    if (s->phase == LH_CLIENT_STREAM_PAUSE || s->phase == LH_CLIENT_STREAM_SEEKING)
+    if (s->phase == LH_CLIENT_STREAM_PAUSE || s->phase == LH_CLIENT_STREAM_WAITING)
         return;
     lh_client_attach_end(s);
     lh_client_attach(s);
@@ -218,7 +218,7 @@ void lh_client_attach_close(struct lh_client_session *s)
         send_close(s);
         break;
     case LH_CLIENT_STREAM_PAUSE:
-    case LH_CLIENT_STREAM_SEEKING:
+    case LH_CLIENT_STREAM_WAITING:
     case LH_CLIENT_STREAM_ATTACHED: /* when it is greeted */
     case LH_CLIENT_STREAM_CLOSING:
         break;

@@ -367,7 +367,7 @@ void lh_client_sessions_check(const struct lh_client_sessions *all)
         bool live = s->life == LH_CLIENT_SESSION_LIVE;
         bool linked = s->phase >= LH_CLIENT_STREAM_ATTACHED;
         LH_ASSERT((s->link.id != 0) == linked);
-        LH_ASSERT((s->waiter.list == &c->active.waiting) == (s->phase == LH_CLIENT_STREAM_SEEKING));
+        LH_ASSERT((s->waiter.list == &c->active.waiting) == (s->phase == LH_CLIENT_STREAM_WAITING));
         LH_ASSERT(live == lh_timer_is_set(&s->state) || s->valid_until.ns == UINT64_MAX);
         LH_ASSERT(live || s->opening != NULL || s->valid_until.ns == 0);
         LH_ASSERT((s->opening != NULL) == (s->life == LH_CLIENT_SESSION_OPENING));
@@ -379,7 +379,7 @@ void lh_client_sessions_check(const struct lh_client_sessions *all)
         LH_ASSERT(s->asked.ns == UINT64_MAX || linked);
         LH_ASSERT(s->ops == NULL || s->phase == LH_CLIENT_STREAM_SHOWING ||
                   s->phase == LH_CLIENT_STREAM_UP);
-        LH_ASSERT(s->stream > 0 || s->phase == LH_CLIENT_STREAM_SEEKING);
+        LH_ASSERT(s->stream > 0 || s->phase == LH_CLIENT_STREAM_WAITING);
         all->users->check(s);
     }
     LH_ASSERT(count == all->count);

@@ -22,7 +22,7 @@ enum lh_client_session_life {
 enum lh_client_session_phase {
     LH_CLIENT_STREAM_NONE,     /* none is wanted any more */
     LH_CLIENT_STREAM_PAUSE,    /* the last one failed: another one follows after a pause */
-    LH_CLIENT_STREAM_SEEKING,  /* no master is known to act */
+    LH_CLIENT_STREAM_WAITING,  /* no master is known to act */
     LH_CLIENT_STREAM_ATTACHED, /* Attach was sent; the greeting has not come */
     LH_CLIENT_STREAM_SHOWING,  /* all that there is was shown, and not answered */
     LH_CLIENT_STREAM_UP,       /* operations and heartbeats go */

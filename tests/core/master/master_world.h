@@ -122,7 +122,7 @@ void world_advance(struct world *w, uint64_t ms);
 
 uint64_t world_open_link(struct world *w, enum lh_method method);
 void world_message(struct world *w, uint64_t link, const void *message);
-void world_sent(struct world *w, uint64_t link); /* a message with `tell` has left */
+void world_sent(struct world *w, uint64_t link); /* a message with `notify` has left */
 void world_break_link(struct world *w, uint64_t link);
 
 /* A unary call; its answer is world_reply()'s. */
