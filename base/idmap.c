@@ -30,14 +30,35 @@ static uint64_t id_of(const void *record)
     return *(const uint64_t *)record;
 }
 
+/* Where `id` would be if all pages spanned as many numbers: nearly so, if they were given out
+ * rising. It is not below the first number. */
+static size_t guess(const struct lh_idmap *map, uint64_t id)
+{
+    size_t last = map->place_count - 1;
+    uint64_t first = map->places[0].first, span = map->places[last].first - first;
+
+    if (id - first >= span)
+        return last;
+    return (size_t)((double)(id - first) / (double)span * (double)last);
+}
+
 /* The page in which `id` is or belongs: the last one that does not begin above it, or the first.
- * There is one. */
+ * There is one. Beside the guess in most cases; else both ends move away from it in steps that
+ * double, and what is between them is halved. */
 static size_t place_of(const struct lh_idmap *map, uint64_t id)
 {
-    size_t low = 0, high = map->place_count;
+    if (id <= map->places[0].first)
+        return 0;
+    size_t low = guess(map, id), high = low + 1, count = map->place_count;
 
-    if (map->places[high - 1].first <= id)
-        return high - 1;
+    for (size_t step = 1; map->places[low].first > id; step *= 2) {
+        high = low;
+        low -= step < low ? step : low;
+    }
+    for (size_t step = 1; high < count && map->places[high].first <= id; step *= 2) {
+        low = high;
+        high += step < count - high ? step : count - high;
+    }
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         if (map->places[middle].first <= id)

@@ -2,8 +2,8 @@
  * are added at the end; then a record costs little more than a pointer.
  *
  * The map is a row of pages, each a sorted array of pointers. A record's number is its first field,
- * so the map keeps none, and the record must not change it while it is in the map. Finding one is a
- * binary search over the pages; within a page the place is mostly known from the number. Adding in
+ * so the map keeps none, and the record must not change it while it is in the map. Mostly the
+ * number tells where it is, the page and the place within it; else it is searched for. Adding in
  * the middle moves part of a page. Nothing here owns the records.
  *
  * A map may keep a word beside each record (`words`): 4 bytes, where a field of the record's own

@@ -30,7 +30,7 @@
     X(repair_grant, 60000, "a lease granted for repair's sake counts as such; then twice as long") \
     X(repair_pause, 2000, "no such grant earlier than this after the last lease")                  \
     X(repair_round, 5000, "the next round over what is wanting, if nothing happens before")        \
-    X(sweep, 60000, "a walk over all chunks, if nothing happens before")                           \
+    X(sweep, 60000, "a walk over all chunks, if nothing happens before; and more for each chunk")  \
     /* Servers at the addresses that they gave (SES-8). */                                         \
     X(reach_wait, 2000, "a server that is called at its address has so long to say who it is")     \
     X(reach_retry, 1000, "after a call in vain; then twice as long each time")                     \
@@ -43,7 +43,7 @@
     X(garbage_again, 10000, "between two looks")                                                   \
     X(trash_tick, 60000, "the time that a file has left is written down at most this often")       \
     /* Drains and an even load (KEEP-2). */                                                        \
-    X(census, 10000, "between two counts of what is where; and 10 us more for each chunk")         \
+    X(census, 10000, "between two counts of what is where; and more for each chunk")               \
     X(census_draining, 1000, "likewise, while a server is drained")                                \
     X(move_timeout, 600000, "a move that has not happened by then is given up")                    \
     X(move_settle, 10000, "within this after a move servers have told how much room they have")    \
@@ -68,7 +68,9 @@
 /* X(name, default, what it is for) */
 #define LH_MASTER_COUNTS(X)                                                                        \
     X(step_work, 1024, "chunks, leases or reports that one step looks at; the rest follows")       \
-    X(sweep_share, 64, "of these, at least so many for the sweep")                                 \
+    X(walk_share, 64, "chunks that a step walks over, of all (a sweep, a census)")                 \
+    X(sweep_chunk_ns, 50000, "ns for each chunk from one sweep to the next: a look takes 1 us")    \
+    X(census_chunk_ns, 10000, "ns for each chunk from one census to the next, of 0.3 us each")     \
     X(copies_max, 64, "copies under way, in the whole cluster")                                    \
     X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
     X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \

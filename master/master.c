@@ -271,8 +271,6 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     m->said_at = lh_instant_max(m->now, m->said_at);
     m->wall_ms = in->wall_ms;
     m->purged = 0;
-    bool idle = in->kind == LH_IN_TIMER && m->timer_only; /* between inputs there is a timer, too */
-    m->timer_only = in->kind == LH_IN_TIMER;
     if (!m->started)
         start(m);
     else
@@ -284,7 +282,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_reign_step(m);
         lh_m_look_at_reports(m);
         if (!m->stopping)
-            lh_m_sweep_step(m, idle);
+            lh_m_sweep_step(m);
         advance_files(m);
         lh_m_calls_step(m);
         lh_m_values_step(m);

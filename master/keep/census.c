@@ -178,8 +178,7 @@ static void end_census(struct lh_master *m)
     }
     struct lh_duration pause =
         lh_m_anybody_drains(m) ? m->config.census_draining : m->config.census;
-    pause = lh_duration_add(pause, lh_nanoseconds((uint64_t)m->chunks.count * 10000u));
-    v->next_census = lh_instant_add(m->now, pause);
+    v->next_census = lh_instant_add(m->now, lh_m_walk_pause(m, pause, m->config.census_chunk_ns));
 }
 
 void lh_m_census_go_on(struct lh_master *m)
@@ -188,7 +187,7 @@ void lh_m_census_go_on(struct lh_master *m)
     struct lh_m_chunk *c = lh_m_chunk_from(m, v->next_chunk);
 
     v->tries = m->config.moving_tries;
-    for (size_t i = 0; c != NULL && i < m->config.step_work; i++) {
+    for (size_t i = 0; c != NULL && i < m->config.walk_share; i++) {
         v->next_chunk = c->id + 1;
         count(m, c);
         c = lh_m_chunk_from(m, v->next_chunk);

@@ -4,6 +4,13 @@
 #include "master/keep/keep.h"
 #include "master/tables/tables.h"
 
+/* ---- sweep.c */
+
+/* From the end of a walk over all chunks to the next one: `pause`, and so many ns for each chunk.
+ * So the walks have a small share of the processor, however many chunks there are. */
+struct lh_duration lh_m_walk_pause(
+    const struct lh_master *m, struct lh_duration pause, uint64_t chunk_ns);
+
 /* ---- repair.c */
 
 /* Does what can be done for `c` without a copy, and says whether copies or a grant are wanting.

@@ -2,9 +2,9 @@
  *
  * A change that concerns one chunk puts it into `enqueued`. One that concerns many (a server came,
  * went, or was away for too long) begins a *sweep*, a walk over all chunks by id; if nothing
- * happens there is one a minute. A step looks at `step_work` chunks at most, `sweep_share` of them
- * for the sweep; the rest follows in steps of its own. A step that has an input sweeps no more than
- * that share: a thousand servers that register each begin a sweep, and none waits for it. */
+ * happens there is one a minute, or later with very many chunks. A step looks at `step_work` chunks
+ * at most, and walks over `walk_share` of all: inputs take turns with short steps, so a thousand
+ * servers that register each begin a sweep, and none waits for it. */
 #include "master/keep/keep.h"
 
 #include "master/inventory/inventory.h"
@@ -15,10 +15,24 @@
 
 /* ---- Who is looked at, and when. */
 
+struct lh_duration lh_m_walk_pause(
+    const struct lh_master *m, struct lh_duration pause, uint64_t chunk_ns)
+{
+    return lh_duration_add(pause, lh_nanoseconds((uint64_t)m->chunks.count * chunk_ns));
+}
+
+static void set_sweep_timer(struct lh_master *m)
+{
+    lh_timer_set(&m->timers, &m->repair.sweep_timer,
+        lh_instant_add(m->now, lh_m_walk_pause(m, m->config.sweep, m->config.sweep_chunk_ns)));
+}
+
 static void sweep_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    lh_timer_set(&m->timers, timer, lh_instant_add(m->now, m->config.sweep));
+
+    (void)timer;
+    set_sweep_timer(m);
     lh_m_sweep(m);
 }
 
@@ -30,25 +44,25 @@ void lh_m_sweep_start(struct lh_master *m)
         lh_m_server_changed(m, s);
     m->repair.meter_from = m->now;
     m->repair.sweep_timer.fire = sweep_timer;
-    lh_timer_set(&m->timers, &m->repair.sweep_timer, lh_instant_add(m->now, m->config.sweep));
+    set_sweep_timer(m);
     lh_m_repair_start(m);
     lh_m_sweep(m);
 }
 
-static size_t look_at_enqueued(struct lh_master *m, size_t left)
+static void look_at_enqueued(struct lh_master *m)
 {
     struct lh_m_chunk *c;
 
-    for (; left > 0 && (c = lh_m_dequeue(m)) != NULL; left--)
+    for (size_t left = m->config.step_work; left > 0 && (c = lh_m_dequeue(m)) != NULL; left--)
         lh_m_repair_look(m, c, false);
-    return left;
 }
 
-static void go_on_sweeping(struct lh_master *m, size_t left)
+static void go_on_sweeping(struct lh_master *m)
 {
     struct lh_m_chunk *c = lh_m_chunk_from(m, m->repair.sweep_next);
 
-    for (; left > 0 && c != NULL; left--, c = lh_m_chunk_from(m, c->id + 1)) {
+    for (size_t left = m->config.walk_share; left > 0 && c != NULL;
+         left--, c = lh_m_chunk_from(m, c->id + 1)) {
         m->repair.sweep_next = c->id + 1;
         lh_m_repair_look(m, c, true);
     }
@@ -61,13 +75,11 @@ static void go_on_sweeping(struct lh_master *m, size_t left)
         lh_m_repair_round(m);
 }
 
-void lh_m_sweep_step(struct lh_master *m, bool idle)
+void lh_m_sweep_step(struct lh_master *m)
 {
-    size_t share = m->config.sweep_share, work = m->config.step_work;
-    size_t left = look_at_enqueued(m, work > share ? work - share : 1);
-
+    look_at_enqueued(m);
     if (m->repair.sweeping)
-        go_on_sweeping(m, idle ? left + share : share);
+        go_on_sweeping(m);
     lh_m_repair_step(m);
 }
 

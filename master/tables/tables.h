@@ -77,7 +77,6 @@ struct lh_master {
     struct lh_instant said_at; /* a reading before what this step says leaves: `now`, or later if
                                   its input has waited. Who is asked has time from then on */
     uint64_t wall_ms;
-    bool timer_only; /* it had no input but the timer, so that the next such step is an idle one */
 
     uint64_t challenges; /* given so far (SES-1b) */
     struct lh_m_calls calls;
