@@ -2,8 +2,8 @@
  * carrying out) share. Nothing else includes this. */
 #pragma once
 
+#include "grpc/rpc.h"
 #include "proto/codec.h"
-#include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
 

@@ -1,11 +1,11 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "admission/admission.h"
 #include "base/address.h"
 #include "base/say.h"
 #include "base/version.h"
-#include "rpc/connections.h"
-#include "rpc/rpc.h"
+#include "grpc/rpc.h"
 #include "runtime/descriptors.h"
 #include "runtime/listener_probe.h"
 #include "runtime/log.h"

@@ -1,9 +1,9 @@
 /* The loop with tiny cores over real sockets and files: what it feeds, in which order, and from
  * where it calls back. */
 #include "base/alloc.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
-#include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
 #include "tests/numbered.h"

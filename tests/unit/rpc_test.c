@@ -2,9 +2,9 @@
  * calls are made as a stranger's client would. */
 #include "base/alloc.h"
 #include "base/crc32c.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
 #include "proto/health.pb-c.h"
-#include "rpc/rpc.h"
 #include "tests/unit/stranger.h"
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 #include "access/access.h"
 #include "base/alloc.h"
 #include "client/command/authority.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
-#include "rpc/rpc.h"
 #include "runtime/tls_options.h"
 
 #include <pthread.h>
@@ -71,14 +71,14 @@ static int make_authorities(void **state)
     return 0;
 }
 
-static struct lh_rpc_tls files_of(const char *node)
+static struct lh_tls_files files_of(const char *node)
 {
     char name[3][100];
 
     snprintf(name[0], 100, "%s/ca.pem", node);
     snprintf(name[1], 100, "%s/cert.pem", node);
     snprintf(name[2], 100, "%s/key.pem", node);
-    return (struct lh_rpc_tls){in(name[0]), in(name[1]), in(name[2])};
+    return (struct lh_tls_files){in(name[0]), in(name[1]), in(name[2])};
 }
 
 static void write_text(const char *path, const char *text)
@@ -99,7 +99,7 @@ static void pause_ms(long ms)
 
 /* ---- files ---- */
 
-static void expect_unusable(struct lh_rpc_tls files, enum lh_tls_use use, const char *sentence)
+static void expect_unusable(struct lh_tls_files files, enum lh_tls_use use, const char *sentence)
 {
     struct lh_tls *tls;
     char why[700] = "";
@@ -112,7 +112,7 @@ static void expect_unusable(struct lh_rpc_tls files, enum lh_tls_use use, const 
 
 static void what_is_wrong_with_a_file_is_said_at_the_start(void **state)
 {
-    struct lh_rpc_tls good = files_of("m"), ann = files_of("ann"), bad;
+    struct lh_tls_files good = files_of("m"), ann = files_of("ann"), bad;
 
     (void)state;
     write_text(in("garbage"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
@@ -143,7 +143,7 @@ static void what_is_wrong_with_a_file_is_said_at_the_start(void **state)
 
 static void the_files_of_etcd_need_not_be_of_its_authority(void **state)
 {
-    struct lh_rpc_tls files = files_of("eve");
+    struct lh_tls_files files = files_of("eve");
     struct lh_tls *tls;
     char why[700];
 
@@ -151,7 +151,7 @@ static void the_files_of_etcd_need_not_be_of_its_authority(void **state)
     files.ca_file = in("ca/ca.pem");
     assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
     lh_tls_unref(tls);
-    files = (struct lh_rpc_tls){.ca_file = in("ca/ca.pem")};
+    files = (struct lh_tls_files){.ca_file = in("ca/ca.pem")};
     assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
     struct lh_tls_figures f = {0};
     lh_tls_figures(tls, &f);
@@ -635,7 +635,7 @@ static void hear_ended(enum lh_level level, const char *text)
 /* Others refuse it then; the server's own log says why, once. */
 static void a_server_says_that_its_certificate_has_run_out(void **state)
 {
-    const struct lh_rpc_tls files = files_of("brief");
+    const struct lh_tls_files files = files_of("brief");
     struct lh_tls_figures f = {0};
     struct lh_tls *tls;
     char why[700];
