@@ -9,7 +9,9 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "grpc/batches.h"
 #include "grpc/internal.h"
+#include "grpc/statuses.h"
 #include "tls/certificate.h"
 
 #include <openssl/evp.h>

@@ -1,8 +1,11 @@
 /* Why a server cannot listen on an address: gRPC only says that it cannot. */
-#include "grpc/internal.h"
+#include "grpc/address.h"
+
+#include "base/error.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

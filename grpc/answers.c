@@ -3,6 +3,7 @@
  *
  * A handshake may outlive its channel, and what is given back to gRPC its rpc: so each answerer has
  * references of its own, and the owner is not asked any more once the rpc is being destroyed. */
+#include "grpc/answers.h"
 #include "base/alloc.h"
 #include "grpc/internal.h"
 

@@ -1,7 +1,12 @@
 /* What the batches of a link are made of. */
-#include "grpc/internal.h"
+#include "grpc/batches.h"
 
 #include "base/assert.h"
+#include "grpc/bytes.h"
+#include "grpc/channel.h"
+#include "grpc/foreign.h"
+#include "grpc/internal.h"
+#include "grpc/statuses.h"
 #include "proto/codec.h"
 
 #include <grpc/slice.h>

@@ -1,7 +1,8 @@
 /* Counted buffers to gRPC's slices and back, without copying bulk. */
+#include "grpc/bytes.h"
+
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "grpc/internal.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>

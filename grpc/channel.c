@@ -1,5 +1,9 @@
 /* Channels, one per address, name and kind of server, and the settings of both ends. */
+#include "grpc/channel.h"
 #include "base/alloc.h"
+#include "grpc/answers.h"
+#include "grpc/credentials.h"
+#include "grpc/foreign.h"
 #include "grpc/internal.h"
 #include "proto/codec.h"
 

@@ -6,9 +6,11 @@
  * (channel.c). Both sides show a certificate, and both check the other's; a client also checks that
  * the server's is for the host that it dialled, and of the server that it means (answers.c). TLS
  * 1.2 and later: gRPC has no other. */
+#include "grpc/credentials.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/say.h"
+#include "grpc/answers.h"
 #include "grpc/internal.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* Servers that are not ours: what etcd's connections and calls need that ours do not. */
+#include "grpc/foreign.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "grpc/channel.h"
 #include "grpc/internal.h"
 #include "proto/codec.h"
 

@@ -1,6 +1,8 @@
 /* grpc.health.v1: Check answers once, Watch whenever the answer changes. */
 #include "base/alloc.h"
+#include "grpc/batches.h"
 #include "grpc/internal.h"
+#include "grpc/services.h"
 #include "proto/health.pb-c.h"
 
 #include <stdlib.h>

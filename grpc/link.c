@@ -7,23 +7,15 @@
  * Batches of a link: one that waits for its end (the status, or RECV_CLOSE on a served link), one
  * that sends (initial metadata before the first message, a served link's status behind the last),
  * one that receives. Each is one event. The call is given back once its end was seen and no batch
- * is under way. */
+ * is under way. What comes of their events: events.c. */
 #include "base/alloc.h"
+#include "grpc/batches.h"
+#include "grpc/channel.h"
 #include "grpc/internal.h"
 #include "proto/codec.h"
 
-#include <grpc/byte_buffer.h>
-#include <grpc/support/alloc.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LINK_OF(tag, member)                                                                       \
-    ((struct lh_rpc_link *)((char *)(tag)-offsetof(struct lh_rpc_link, member)))
-
-static void status_done(struct tag *tag, bool success);
-static void send_done(struct tag *tag, bool success);
-static void read_done(struct tag *tag, bool success);
-static void end_done(struct tag *tag, bool success);
 
 static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method)
 {
@@ -34,10 +26,10 @@ static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method
     atomic_fetch_add_explicit(&rpc->references, 1, memory_order_relaxed);
     link->method = method;
     link->handler = &lh_rpc_owner_handler;
-    link->status_tag.done = status_done;
-    link->send_tag.done = send_done;
-    link->read_tag.done = read_done;
-    link->end_tag.done = end_done;
+    link->status_tag.done = lh_rpc_link_status_done;
+    link->send_tag.done = lh_rpc_link_send_done;
+    link->read_tag.done = lh_rpc_link_read_done;
+    link->end_tag.done = lh_rpc_link_end_done;
     link->queue_end = &link->queue;
     link->status_details = grpc_empty_slice();
     grpc_metadata_array_init(&link->initial_metadata);
@@ -46,7 +38,7 @@ static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method
     return link;
 }
 
-static void drop_queue(struct lh_rpc_link *link)
+void lh_rpc_link_drop_queue(struct lh_rpc_link *link)
 {
     for (struct queued *q = link->queue, *next; q != NULL; q = next) {
         next = q->next;
@@ -68,7 +60,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
         return;
     if (link->handler->released != NULL)
         link->handler->released(link);
-    drop_queue(link);
+    lh_rpc_link_drop_queue(link);
     grpc_metadata_array_destroy(&link->initial_metadata);
     grpc_metadata_array_destroy(&link->trailing_metadata);
     grpc_slice_unref(link->status_details);
@@ -165,7 +157,7 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_ca
     return link;
 }
 
-/* With the lock held, both. */
+/* With the lock held. */
 static void count_unsent(struct lh_rpc_link *link, uint64_t bytes)
 {
     link->unsent += bytes;
@@ -173,7 +165,7 @@ static void count_unsent(struct lh_rpc_link *link, uint64_t bytes)
     atomic_fetch_add_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
-static void count_sent(struct lh_rpc_link *link, uint64_t bytes)
+void lh_rpc_link_count_sent(struct lh_rpc_link *link, uint64_t bytes)
 {
     link->unsent -= bytes;
     lh_connections_unsent(link->connection, -(int64_t)bytes);
@@ -235,7 +227,7 @@ static void end_unstarted(struct lh_rpc_link *link, int error)
     link->over = true;
     link->ended = true;
     link->end_error = error;
-    drop_queue(link);
+    lh_rpc_link_drop_queue(link);
 }
 
 /* Starts a send batch of what is queued first. With the lock held, which is released meanwhile. */
@@ -267,7 +259,7 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
 static bool flush_one(struct lh_rpc_link *link)
 {
     if (link->over) {
-        drop_queue(link);
+        lh_rpc_link_drop_queue(link);
         return false;
     }
     if (!link->started) {
@@ -288,7 +280,7 @@ static bool flush_one(struct lh_rpc_link *link)
     }
     if (link->close_wanted && !link->served && !link->close_done) {
         link->close_done = true;
-        drop_queue(link);
+        lh_rpc_link_drop_queue(link);
         pthread_mutex_unlock(&link->lock);
         (void)grpc_call_cancel(link->call, NULL);
         pthread_mutex_lock(&link->lock);
@@ -312,9 +304,7 @@ static bool flush_one(struct lh_rpc_link *link)
     return false;
 }
 
-/* Reports the link's end if that is due, and gives the call back once nothing can happen to it any
- * more. With the lock held, which it releases. */
-static void settle(struct lh_rpc_link *link)
+void lh_rpc_link_settle(struct lh_rpc_link *link)
 {
     if (link->over && !link->reading && link->callbacks == 0 && !link->reported) {
         link->reported = true;
@@ -328,7 +318,7 @@ static void settle(struct lh_rpc_link *link)
                !link->ended;
     if (end) {
         link->ended = true;
-        count_sent(link, link->unsent);
+        lh_rpc_link_count_sent(link, link->unsent);
     }
     pthread_mutex_unlock(&link->lock);
     if (!end)
@@ -340,9 +330,7 @@ static void settle(struct lh_rpc_link *link)
     delist(link);
 }
 
-/* With the lock held, which it releases. Events end this way without letting go of the lock before:
- * whoever has the lock may be the one to give the call, and with it the link, back. */
-static void flush_locked(struct lh_rpc_link *link)
+void lh_rpc_link_flush_locked(struct lh_rpc_link *link)
 {
     if (link->flushing) {
         link->flush_again = true;
@@ -356,13 +344,13 @@ static void flush_locked(struct lh_rpc_link *link)
             ;
     } while (link->flush_again);
     link->flushing = false;
-    settle(link);
+    lh_rpc_link_settle(link);
 }
 
 void lh_rpc_link_flush(struct lh_rpc_link *link)
 {
     pthread_mutex_lock(&link->lock);
-    flush_locked(link);
+    lh_rpc_link_flush_locked(link);
 }
 
 void lh_rpc_link_enter(struct lh_rpc_link *link)
@@ -376,123 +364,5 @@ void lh_rpc_link_leave(struct lh_rpc_link *link)
 {
     pthread_mutex_lock(&link->lock);
     link->callbacks--;
-    flush_locked(link);
-}
-
-/* The status of an opened link: its end. */
-static void status_done(struct tag *tag, bool success)
-{
-    struct lh_rpc_link *link = LINK_OF(tag, status_tag);
-    char *details = grpc_slice_to_c_string(link->status_details);
-    const char *text = details;
-
-    (void)success; /* says nothing: the status does */
-    int error = lh_rpc_error_of(link->status, lh_method_info(link->method)->foreign, &text);
-    pthread_mutex_lock(&link->lock);
-    link->under_way--;
-    link->over = true;
-    link->end_error = error;
-    link->end_text = lh_rpc_channel_refusal(link->channel, text);
-    if (link->end_text == NULL)
-        link->end_text = lh_rpc_end_text(link, error, text);
-    drop_queue(link);
-    settle(link);
-    gpr_free(details);
-}
-
-/* The end of a served link: our status went out, or the peer is gone. */
-static void end_done(struct tag *tag, bool success)
-{
-    struct lh_rpc_link *link = LINK_OF(tag, end_tag);
-
-    (void)success;
-    pthread_mutex_lock(&link->lock);
-    link->under_way--;
-    link->over = true;
-    link->end_error = LH_ERR_CANCELLED;
-    if (link->end_text == NULL)
-        link->end_text = lh_strdup("the peer cancelled the call or its connection broke");
-    drop_queue(link);
-    settle(link);
-}
-
-static void send_done(struct tag *tag, bool success)
-{
-    struct lh_rpc_link *link = LINK_OF(tag, send_tag);
-
-    /* Of a failed one the call's end says why. */
-    if (link->sent != NULL) {
-        grpc_byte_buffer_destroy(link->sent);
-        link->sent = NULL;
-    }
-    pthread_mutex_lock(&link->lock);
-    link->under_way--;
-    link->sending = false;
-    /* gRPC says so of a short reply as soon as it has a place in its own buffer. What it keeps of a
-     * unary call it keeps until the call's end. */
-    if (link->served && !link->unary_reply)
-        count_sent(link, link->sending_bytes);
-    link->sending_bytes = 0;
-    bool notify = link->sending_notify && success && !link->over && !link->reported;
-    link->sending_notify = false;
-    if (!notify) {
-        flush_locked(link);
-        return;
-    }
-    link->callbacks++;
-    pthread_mutex_unlock(&link->lock);
-    link->handler->sent(link);
-    lh_rpc_link_leave(link);
-}
-
-static void read_done(struct tag *tag, bool success)
-{
-    struct lh_rpc_link *link = LINK_OF(tag, read_tag);
-    grpc_byte_buffer *received = link->received;
-
-    (void)success;
-    link->received = NULL;
-    pthread_mutex_lock(&link->lock);
-    link->under_way--;
-    link->reading = false;
-    bool large = received != NULL && link->served && link->unary_request &&
-                 grpc_byte_buffer_length(received) > LH_UNARY_REQUEST_BYTES_MAX;
-    bool squeezed = received != NULL && received->data.raw.compression != GRPC_COMPRESS_NONE;
-    bool refused = (large || squeezed) && !link->reported, half_closed = false;
-    bool report = received != NULL && !link->reported && !refused;
-    if (received == NULL) {
-        link->read_ended = true;
-        bool early = link->served && !link->over && !link->reported;
-        refused = early && link->unary_request && !link->got_message;
-        half_closed = early && !link->unary_request && link->handler->half_closed != NULL;
-    }
-    link->got_message = link->got_message || received != NULL;
-    if (link->served && received != NULL)
-        lh_connections_heard(link->connection);
-    if (report || refused || half_closed)
-        link->callbacks++;
-    link->reported = link->reported || refused;
-    if (!report && !refused && !half_closed) {
-        flush_locked(link);
-        if (received != NULL)
-            grpc_byte_buffer_destroy(received);
-        return;
-    }
-    pthread_mutex_unlock(&link->lock);
-
-    if (report) {
-        link->handler->message(link, lh_rpc_bytes_in(received));
-    } else if (half_closed) {
-        link->handler->half_closed(link);
-    } else {
-        int error = squeezed ? LH_ERR_UNIMPLEMENTED : large ? LH_ERR_TOO_LARGE : LH_ERR_MALFORMED;
-        const char *why = squeezed ? "the message is compressed: send it as it is"
-                          : large  ? "the request is larger than any of its kind"
-                                   : "the call ended without a request";
-        if (received != NULL)
-            grpc_byte_buffer_destroy(received);
-        lh_rpc_link_close(link, error, why);
-        link->handler->closed(link, error, why);
-    }
-    lh_rpc_link_leave(link);
+    lh_rpc_link_flush_locked(link);
 }

@@ -10,6 +10,8 @@
  * An rpc that serves nothing has one queue and one thread. gRPC has one poller in a process, which
  * wakes the thread of the queue that an event is for. With more of these threads than processors
  * that is most of what they do. So beyond one for each processor, they are shared. */
+#include "grpc/queues.h"
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "grpc/internal.h"

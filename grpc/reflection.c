@@ -3,7 +3,9 @@
  * answer has left. */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "grpc/batches.h"
 #include "grpc/internal.h"
+#include "grpc/services.h"
 #include "proto/described.h"
 #include "proto/descriptor.pb-c.h"
 #include "proto/reflection_v1.pb-c.h"

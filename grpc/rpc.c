@@ -3,7 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "grpc/address.h"
+#include "grpc/batches.h"
+#include "grpc/channel.h"
+#include "grpc/credentials.h"
 #include "grpc/internal.h"
+#include "grpc/services.h"
 #include "proto/codec.h"
 
 #include <grpc/slice.h>

@@ -1,5 +1,7 @@
 /* One question to a health service, by the way that every new client comes: a channel of its own,
  * and so a connection of its own. */
+#include "grpc/channel.h"
+#include "grpc/credentials.h"
 #include "grpc/internal.h"
 
 #include <grpc/byte_buffer.h>

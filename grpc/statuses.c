@@ -1,8 +1,9 @@
 /* Errors as statuses of gRPC, and back. */
-#include "grpc/internal.h"
+#include "grpc/statuses.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "grpc/internal.h"
 #include "proto/codec.h"
 
 #include <grpc/slice.h>

@@ -247,8 +247,8 @@ WORDS = {
     r"once more": (0, "again"),
     r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
     r"\banew\b": (119, "again"),
-    r"\bunder way\b": (243, "in flight"),
-    r"\btold\b": (436, "reported, notified"),
+    r"\bunder way\b": (242, "in flight"),
+    r"\btold\b": (435, "reported, notified"),
     r"\brooms?\b": (255, "space, memory"),
 }
 # They name the words, or quote what was.
