@@ -15,8 +15,3 @@ int lh_loop_may_answer(void *arg, enum lh_server_kind kind, const char *name, co
     snprintf(text, text_size, "%s", why);
     return error;
 }
-
-void lh_loop_ask_who_answers(struct lh_loop *loop)
-{
-    lh_rpc_ask_who_answers(loop->rpc);
-}

@@ -1,5 +1,5 @@
-/* What loop.c (where inputs come from, beginning and end) and dispatch.c (feeding the core and
- * carrying out) share. Nothing else includes this. */
+/* What loop.c (inputs, beginning and end), network.c (what arrives over links) and dispatch.c
+ * (feeding the core and carrying out) share. Nothing else includes this. */
 #pragma once
 
 #include "grpc/rpc.h"
@@ -147,6 +147,11 @@ void lh_dispatch_beat(struct lh_loop *loop);
 /* `may_answer` of the loop's network; takes the lock. */
 int lh_loop_may_answer(void *loop, enum lh_server_kind kind, const char *name, const char *identity,
     bool apart, char *text, size_t text_size);
+
+/* network.c. The loop's end of all its links; errors as lh_rpc_create(). */
+LH_MUST_USE int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size);
+/* Cuts all links that the core has not closed. Takes the lock. */
+void lh_loop_network_cut_links(struct lh_loop *loop);
 
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);
