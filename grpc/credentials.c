@@ -90,11 +90,6 @@ bool lh_rpc_identity(
     return known;
 }
 
-const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
-{
-    return link->identity == NULL ? "" : link->identity;
-}
-
 /* ---- handshakes ---- */
 
 void lh_rpc_hear_grpc(gpr_log_func_args *args)

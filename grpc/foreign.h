@@ -13,3 +13,6 @@ size_t lh_rpc_foreign_args(grpc_arg *args);
  * values to be unreferenced. */
 #define FOREIGN_METADATA_MAX 2
 size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *metadata);
+
+/* As lh_transport_link_set_token(). */
+void lh_rpc_link_set_token(struct lh_rpc_link *link, const char *token);

@@ -6,9 +6,9 @@
 
 #include "grpc/link.h"
 #include "grpc/queues.h"
-#include "grpc/rpc.h"
 #include "grpc/services.h"
 #include "grpc/tag.h"
+#include "runtime/transport.h"
 #include "tls/tls.h"
 
 #include <grpc/grpc.h>
@@ -19,8 +19,9 @@ struct acceptor;
 struct channel;
 
 struct lh_rpc {
+    struct lh_transport base;    /* first */
     _Atomic uint32_t references; /* the owner's, and each link's: links may outlive it */
-    struct lh_rpc_config config;
+    struct lh_transport_config config;
     struct queue queues[QUEUES_MAX];   /* the first one is for all but most of the served calls */
     unsigned queue_count;              /* under the lock until the server is gone */
     struct shared_queue *shared_queue; /* NULL: the first one is its own */
@@ -49,6 +50,18 @@ struct lh_rpc {
 };
 
 extern const struct link_handler lh_rpc_owner_handler;
+
+/* As lh_transport_...(). */
+int lh_rpc_create(
+    const struct lh_transport_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
+void lh_rpc_start(struct lh_rpc *rpc);
+void lh_rpc_destroy(struct lh_rpc *rpc);
+uint64_t lh_rpc_unsent(const struct lh_rpc *rpc);
+void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_transport_figures *figures);
+/* The same, in tend.c, channel.c and health.c. */
+void lh_rpc_housekeep(struct lh_rpc *rpc);
+void lh_rpc_ask_who_answers(struct lh_rpc *rpc);
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services);
 
 void lh_rpc_unref(struct lh_rpc *rpc);
 

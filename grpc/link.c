@@ -21,6 +21,7 @@ static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method
 {
     struct lh_rpc_link *link = lh_alloc(sizeof *link + rpc->config.link_data_size);
 
+    link->base = (struct lh_transport_link){&lh_rpc_link_methods, link->data, ""};
     atomic_init(&link->references, 1);
     link->rpc = rpc;
     atomic_fetch_add_explicit(&rpc->references, 1, memory_order_relaxed);
@@ -72,11 +73,6 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
     free(link->end_text);
     lh_rpc_unref(link->rpc);
     free(link);
-}
-
-void *lh_rpc_link_data(struct lh_rpc_link *link)
-{
-    return link->data;
 }
 
 /* Counts the link among those with a call. False: the rpc is being shut down. */

@@ -5,15 +5,17 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "grpc/queues.h"
-#include "grpc/rpc.h"
 #include "grpc/services.h"
 #include "grpc/tag.h"
+#include "runtime/transport_methods.h"
 
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct channel;
+struct lh_rpc;
+struct lh_rpc_link;
 
 /* A call that a peer made. */
 struct served_call {
@@ -38,6 +40,7 @@ struct queued {
 };
 
 struct lh_rpc_link {
+    struct lh_transport_link base; /* first */
     _Atomic uint32_t references;
     struct lh_rpc *rpc;
     const struct link_handler *handler;
@@ -45,7 +48,7 @@ struct lh_rpc_link {
     bool served, unary_request, unary_reply;
     struct lh_connection *connection; /* served links: as in struct served_call */
     struct queue *events;
-    char *identity;          /* served links: who the peer is; NULL: nobody says so */
+    char *identity;          /* what base.identity is, to be freed; NULL: of nobody */
     char *address;           /* opened links, until the call exists */
     struct channel *channel; /* opened links with a call */
     char *token;             /* opened links of foreign methods; NULL: none */
@@ -90,6 +93,20 @@ struct lh_rpc_link {
 
     _Alignas(max_align_t) unsigned char data[];
 };
+
+/* transport.c */
+extern const struct lh_transport_link_methods lh_rpc_link_methods;
+
+/* As lh_transport_link_...(). */
+struct lh_rpc_link *lh_rpc_link_open(
+    struct lh_rpc *rpc, enum lh_method method, const char *address, struct lh_duration timeout);
+void lh_rpc_link_ref(struct lh_rpc_link *link);
+void lh_rpc_link_unref(struct lh_rpc_link *link);
+void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool notify);
+void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes);
+void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text);
+void lh_rpc_link_read(struct lh_rpc_link *link);
+void lh_rpc_link_flush(struct lh_rpc_link *link);
 
 /* A link for a call that a peer made; its connection and queue are told of its end. The rpc holds
  * one reference until the call has ended and the caller gets another. */

@@ -190,12 +190,13 @@ static struct lh_buf pack_services(reflection_response *r, const struct lh_rpc *
 {
     Grpc__Reflection__V1__ListServiceResponse list =
         GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
-    Grpc__Reflection__V1__ServiceResponse all[LH_RPC_SERVICES_MAX + STANDARD_SERVICES];
-    Grpc__Reflection__V1__ServiceResponse *pointers[LH_RPC_SERVICES_MAX + STANDARD_SERVICES];
+    Grpc__Reflection__V1__ServiceResponse all[LH_TRANSPORT_SERVICES_MAX + STANDARD_SERVICES];
+    Grpc__Reflection__V1__ServiceResponse *pointers[LH_TRANSPORT_SERVICES_MAX + STANDARD_SERVICES];
     size_t n = 0;
 
     const char *const *services = rpc->config.services;
-    for (size_t i = 0; services != NULL && i < LH_RPC_SERVICES_MAX && services[i] != NULL; i++) {
+    for (size_t i = 0; services != NULL && i < LH_TRANSPORT_SERVICES_MAX && services[i] != NULL;
+         i++) {
         grpc__reflection__v1__service_response__init(&all[n]);
         all[n++].name = (char *)(uintptr_t)services[i];
     }

@@ -1,6 +1,4 @@
 /* A node's end of all its links: listening, accepting, the threads, and the shutdown. */
-#include "grpc/rpc.h"
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "grpc/address.h"
@@ -67,10 +65,10 @@ static void serve(struct lh_rpc *rpc, const struct served_call *call, enum lh_me
         rpc, call, method, !info->request_stream, !info->reply_stream, &lh_rpc_owner_handler);
 
     if (identity[0] != 0)
-        link->identity = lh_strdup(identity);
+        link->base.identity = link->identity = lh_strdup(identity);
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
-    rpc->config.on_opened(rpc->config.arg, link, method, peer);
+    rpc->config.on_opened(rpc->config.arg, &link->base, method, peer);
     lh_rpc_link_leave(link);
 }
 
@@ -91,7 +89,7 @@ static void refuse(struct lh_rpc *rpc, const struct served_call *call, int error
 /* Why no further call of `method` is taken on; NULL: it is. */
 static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
 {
-    const struct lh_rpc_config *c = &rpc->config;
+    const struct lh_transport_config *c = &rpc->config;
 
     if (c->calls_max != 0 && atomic_load(&rpc->served) >= c->calls_max)
         return "too many calls are open here: try again in a moment";
@@ -107,7 +105,7 @@ static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
 static const char *too_much_of_peer(
     const struct lh_rpc *rpc, const struct lh_connection *connection, enum lh_method method)
 {
-    const struct lh_rpc_config *c = &rpc->config;
+    const struct lh_transport_config *c = &rpc->config;
 
     if (c->peer_calls_max != 0 && lh_connections_peer_calls(connection) > c->peer_calls_max)
         return "too many calls are open here from one address: end some, or have the server's "
@@ -248,29 +246,29 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
 
 static void owner_message(struct lh_rpc_link *link, struct lh_buf bytes)
 {
-    link->rpc->config.on_message(link->rpc->config.arg, link, bytes);
+    link->rpc->config.on_message(link->rpc->config.arg, &link->base, bytes);
 }
 
 static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
 {
-    link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
+    link->rpc->config.on_closed(link->rpc->config.arg, &link->base, error, text);
 }
 
 static void owner_sent(struct lh_rpc_link *link)
 {
-    link->rpc->config.on_sent(link->rpc->config.arg, link);
+    link->rpc->config.on_sent(link->rpc->config.arg, &link->base);
 }
 
 static void owner_released(struct lh_rpc_link *link)
 {
     if (link->rpc->config.on_released != NULL)
-        link->rpc->config.on_released(link->rpc->config.arg, link);
+        link->rpc->config.on_released(link->rpc->config.arg, &link->base);
 }
 
 static void owner_half_closed(struct lh_rpc_link *link)
 {
     if (link->rpc->config.on_half_closed != NULL)
-        link->rpc->config.on_half_closed(link->rpc->config.arg, link);
+        link->rpc->config.on_half_closed(link->rpc->config.arg, &link->base);
 }
 
 const struct link_handler lh_rpc_owner_handler = {
@@ -300,7 +298,7 @@ static bool names_any(const struct lh_tls_files *tls)
 }
 
 static int open_tls(
-    struct lh_rpc *rpc, const struct lh_rpc_config *config, char *why, size_t why_size)
+    struct lh_rpc *rpc, const struct lh_transport_config *config, char *why, size_t why_size)
 {
     enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
     int error = LH_OK;
@@ -316,7 +314,7 @@ static int open_tls(
 }
 
 int lh_rpc_create(
-    const struct lh_rpc_config *config, struct lh_rpc **out, char *why, size_t why_size)
+    const struct lh_transport_config *config, struct lh_rpc **out, char *why, size_t why_size)
 {
     struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
 
@@ -384,24 +382,14 @@ void lh_rpc_start(struct lh_rpc *rpc)
     }
 }
 
-int lh_rpc_port(const struct lh_rpc *rpc)
-{
-    return rpc->port;
-}
-
-struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc)
-{
-    return rpc->tls;
-}
-
 uint64_t lh_rpc_unsent(const struct lh_rpc *rpc)
 {
     return atomic_load_explicit(&rpc->unsent, memory_order_relaxed);
 }
 
-void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures)
+void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_transport_figures *figures)
 {
-    *figures = (struct lh_rpc_figures){
+    *figures = (struct lh_transport_figures){
         .calls = atomic_load(&rpc->served),
         .unsent = atomic_load(&rpc->unsent),
         .calls_refused = atomic_load(&rpc->calls_refused),

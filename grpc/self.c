@@ -2,7 +2,7 @@
  * and so a connection of its own. */
 #include "grpc/channel.h"
 #include "grpc/credentials.h"
-#include "grpc/internal.h"
+#include "grpc/rpc.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>

@@ -20,7 +20,7 @@ static bool is_past(uint64_t then_ns, uint64_t most_ns, uint64_t now_ns)
  * taken what it was sent. False: it is not so. */
 static bool drop_stuck(struct lh_rpc_link *link, uint64_t now_ns)
 {
-    const struct lh_rpc_config *c = &link->rpc->config;
+    const struct lh_transport_config *c = &link->rpc->config;
     uint64_t most = c->reply_timeout.ns;
 
     pthread_mutex_lock(&link->lock);
@@ -71,7 +71,7 @@ static struct lh_rpc_link **served_links(struct lh_rpc *rpc, size_t *count)
 
 void lh_rpc_housekeep(struct lh_rpc *rpc)
 {
-    const struct lh_rpc_config *c = &rpc->config;
+    const struct lh_transport_config *c = &rpc->config;
     uint64_t now = lh_rpc_now_ns();
     size_t count;
 

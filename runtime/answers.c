@@ -1,4 +1,4 @@
-/* Who may answer (ACC-8): what grpc/ asks in each handshake. */
+/* Who may answer (ACC-8): what a transport asks in each handshake. */
 #include "runtime/dispatch.h"
 
 #include <stdio.h>

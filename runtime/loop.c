@@ -206,7 +206,7 @@ void lh_loop_start(struct lh_loop *loop)
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     lh_dispatch_input(d, LH_IN_TIMER);
     lh_dispatch_run(loop, d);
-    lh_rpc_start(loop->rpc);
+    lh_transport_start(loop->transport);
 }
 
 static void stop_timer(struct lh_loop *loop)
@@ -227,12 +227,12 @@ void lh_loop_destroy(struct lh_loop *loop)
     pthread_mutex_unlock(&loop->lock);
     if (loop->started)
         stop_timer(loop);
-    /* Once before the rpc goes, so that no disk thread is still flushing links, and once after, as
-     * the rpc's threads may have submitted more. */
+    /* Once before the transport goes, so that no disk thread is still flushing links, and once
+     * after, as its threads may have submitted more. */
     if (loop->config.disk != NULL)
         lh_disk_drain(loop->config.disk);
     lh_loop_network_cut_links(loop);
-    lh_rpc_destroy(loop->rpc);
+    lh_transport_destroy(loop->transport);
     if (loop->config.disk != NULL) {
         lh_disk_drain(loop->config.disk);
         lh_disk_on_done(loop->config.disk, NULL, NULL);

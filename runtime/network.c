@@ -1,14 +1,16 @@
-/* The loop's links: what gRPC reports of them becomes inputs. What is sent: dispatch.c. */
+/* The loop's links: what its transport reports becomes inputs. What is sent: dispatch.c. */
 #include "runtime/dispatch.h"
 #include "runtime/log.h"
+#include "runtime/transports.h"
 
 #include <stdio.h>
 
 /* ---- what arrives ---- */
 
-static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)
+static void on_opened(
+    void *arg, struct lh_transport_link *carrier, enum lh_method method, const char *peer)
 {
-    const char *identity = lh_rpc_link_identity(rpc);
+    const char *identity = lh_transport_link_identity(carrier);
     struct lh_loop *loop = arg;
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_OPENED);
@@ -21,25 +23,25 @@ static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method,
     lh_dispatch_lock(loop);
     if (loop->stopped) {
         pthread_mutex_unlock(&loop->lock);
-        lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
-        lh_rpc_link_flush(rpc);
-        lh_rpc_link_unref(rpc);
+        lh_transport_link_close(carrier, LH_ERR_SHUTTING_DOWN, NULL);
+        lh_transport_link_flush(carrier);
+        lh_transport_link_unref(carrier);
         d->inputs.count = 0;
         lh_dispatch_end(loop, d);
         return;
     }
     in->link = LH_LINK_SERVED | ++loop->served_count;
     /* Read even if the core holds the link at once: one message may always arrive. */
-    lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, in->link, method));
+    lh_dispatch_want_message(d, lh_loop_enter_link(loop, carrier, in->link, method));
     lh_dispatch_run_locked(loop, d);
 }
 
 /* A link whose peer sent what is no message of its method, or too large a one: the end, for both
  * sides. */
 static void end_refused(
-    struct lh_loop *loop, struct lh_dispatch *d, struct lh_rpc_link *rpc, int error)
+    struct lh_loop *loop, struct lh_dispatch *d, struct lh_transport_link *carrier, int error)
 {
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_loop_link *link = lh_transport_link_data(carrier);
     char text[160];
 
     lh_dispatch_lock(loop);
@@ -74,10 +76,11 @@ static int arrive(struct lh_loop *loop, struct lh_loop_link *link, ProtobufCMess
     return error == LH_ERR_WOULD_BLOCK && most != 0 && all > most ? LH_ERR_NO_MEMORY : error;
 }
 
-static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
+static void on_message(void *arg, struct lh_transport_link *carrier, struct lh_buf bytes)
 {
     struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc); /* id and method do not change any more */
+    struct lh_loop_link *link =
+        lh_transport_link_data(carrier); /* id and method do not change any more */
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     ProtobufCMessage *message;
     struct lh_buf payload;
@@ -88,7 +91,7 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     if (error == LH_OK)
         error = arrive(loop, link, &message, &payload);
     if (error != LH_OK && error != LH_ERR_WOULD_BLOCK) {
-        end_refused(loop, d, rpc, error);
+        end_refused(loop, d, carrier, error);
         return;
     }
     struct lh_input *in = lh_dispatch_input(d, error == LH_OK ? LH_IN_MESSAGE : LH_IN_PROGRESS);
@@ -97,16 +100,16 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     if (error == LH_OK) {
         in->message = message;
         in->payload = payload;
-        in->identity = lh_rpc_link_identity(rpc);
+        in->identity = lh_transport_link_identity(carrier);
     }
     lh_dispatch_run(loop, d);
 }
 
 /* An input about a link alone. */
-static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind kind)
+static void tell_of_link(void *arg, struct lh_transport_link *carrier, enum lh_input_kind kind)
 {
     struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_loop_link *link = lh_transport_link_data(carrier);
     struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     lh_dispatch_lock(loop);
@@ -118,34 +121,34 @@ static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind 
     lh_dispatch_run_locked(loop, d);
 }
 
-static void on_sent(void *arg, struct lh_rpc_link *rpc)
+static void on_sent(void *arg, struct lh_transport_link *carrier)
 {
-    tell_of_link(arg, rpc, LH_IN_SENT);
+    tell_of_link(arg, carrier, LH_IN_SENT);
 }
 
-static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
+static void on_half_closed(void *arg, struct lh_transport_link *carrier)
 {
-    const struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    const struct lh_loop_link *link = lh_transport_link_data(carrier);
 
     if (link->arrival.first != NULL) /* and the rest will never come */
-        end_refused(arg, lh_dispatch_begin(arg), rpc, LH_ERR_MALFORMED);
+        end_refused(arg, lh_dispatch_begin(arg), carrier, LH_ERR_MALFORMED);
     else
-        tell_of_link(arg, rpc, LH_IN_HALF_CLOSED);
+        tell_of_link(arg, carrier, LH_IN_HALF_CLOSED);
 }
 
-static void on_released(void *arg, struct lh_rpc_link *rpc)
+static void on_released(void *arg, struct lh_transport_link *carrier)
 {
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_loop_link *link = lh_transport_link_data(carrier);
 
     (void)arg;
     atomic_fetch_sub(&arriving, link->arrival.payload.size);
     lh_wire_arrival_deinit(&link->arrival);
 }
 
-static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char *text)
+static void on_closed(void *arg, struct lh_transport_link *carrier, int error, const char *text)
 {
     struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_loop_link *link = lh_transport_link_data(carrier);
     struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     lh_dispatch_lock(loop);
@@ -170,7 +173,7 @@ static void log_network(enum lh_level level, const char *text)
 int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size)
 {
     const struct lh_loop_config *c = &loop->config;
-    struct lh_rpc_config config = {
+    struct lh_transport_config config = {
         .listen = c->listen,
         .threads = c->threads,
         .keepalive = c->keepalive,
@@ -200,38 +203,40 @@ int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size)
         .on_closed = on_closed,
         .on_released = on_released,
     };
+    const struct lh_transport_methods *methods =
+        c->transport != NULL ? c->transport : lh_transport_default;
 
-    return lh_rpc_create(&config, &loop->rpc, why, why_size);
+    return lh_transport_create(methods, &config, &loop->transport, why, why_size);
 }
 
 struct lh_tls *lh_loop_tls(const struct lh_loop *loop)
 {
-    return lh_rpc_tls(loop->rpc);
+    return lh_transport_tls(loop->transport);
 }
 
 int lh_loop_port(const struct lh_loop *loop)
 {
-    return lh_rpc_port(loop->rpc);
+    return lh_transport_port(loop->transport);
 }
 
-void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures)
+void lh_loop_network_figures(const struct lh_loop *loop, struct lh_transport_figures *figures)
 {
-    lh_rpc_figures(loop->rpc, figures);
+    lh_transport_figures(loop->transport, figures);
 }
 
 void lh_loop_housekeep(struct lh_loop *loop)
 {
-    lh_rpc_housekeep(loop->rpc);
+    lh_transport_housekeep(loop->transport);
 }
 
 void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
 {
-    lh_rpc_set_serving(loop->rpc, server, services);
+    lh_transport_set_serving(loop->transport, server, services);
 }
 
 void lh_loop_ask_who_answers(struct lh_loop *loop)
 {
-    lh_rpc_ask_who_answers(loop->rpc);
+    lh_transport_ask_who_answers(loop->transport);
 }
 
 static bool is_served_stream(const struct lh_loop_link *link)
@@ -249,7 +254,7 @@ void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const cha
 
     lh_dispatch_lock(loop);
     HASH_ITER(hh, loop->links, link, next) {
-        if (!is_served_stream(link) || !over(arg, lh_rpc_link_identity(link->rpc)))
+        if (!is_served_stream(link) || !over(arg, lh_transport_link_identity(link->carrier)))
             continue;
         lh_dispatch_end_link(loop, d, link, LH_ERR_UNAVAILABLE, text);
     }
@@ -261,17 +266,17 @@ static bool cut_link(struct lh_loop *loop)
 {
     lh_dispatch_lock(loop);
     struct lh_loop_link *link = loop->links;
-    struct lh_rpc_link *rpc = link == NULL ? NULL : link->rpc;
-    if (rpc != NULL) {
-        lh_rpc_link_ref(rpc);
+    struct lh_transport_link *carrier = link == NULL ? NULL : link->carrier;
+    if (carrier != NULL) {
+        lh_transport_link_ref(carrier);
         lh_loop_forget_link(loop, link);
     }
     pthread_mutex_unlock(&loop->lock);
-    if (rpc == NULL)
+    if (carrier == NULL)
         return false;
-    lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
-    lh_rpc_link_flush(rpc);
-    lh_rpc_link_unref(rpc);
+    lh_transport_link_close(carrier, LH_ERR_SHUTTING_DOWN, NULL);
+    lh_transport_link_flush(carrier);
+    lh_transport_link_unref(carrier);
     return true;
 }
 

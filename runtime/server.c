@@ -298,7 +298,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
 void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
 {
     struct lh_connections_figures c;
-    struct lh_rpc_figures n;
+    struct lh_transport_figures n;
 
     lh_connections_figures(&c);
     lh_loop_network_figures(loop, &n);
