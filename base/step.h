@@ -29,7 +29,7 @@
  *     it and effects that it still emits for it are ignored.
  *   - LH_IN_HALF_CLOSED says that the peer of a served stream will send nothing more, and still
  *     listens. It comes behind the last message, at most once; the core ends the link.
- *   - Methods of etcd are opened like all others, at a member's address; rpc/rpc.h says which
+ *   - Methods of etcd are opened like all others, at a member's address; grpc/rpc.h says which
  *     errors and texts their links end with.
  *   - A unary call is a link with one message each way; the served side closes it after the reply.
  *   - LH_FX_HOLD stops the reading of further messages from a link until LH_FX_UNHOLD; one message

@@ -1,4 +1,4 @@
-/* peer_locks.h of etcd: its calls go through rpc/ and the loop, as those of a master. */
+/* peer_locks.h of etcd: its calls go through grpc/ and the loop, as those of a master. */
 #include "base/alloc.h"
 #include "bench/peer_loop.h"
 #include "proto/codec.h"

@@ -4,13 +4,15 @@
  *
  * The services answer over links; the functions of links that they call are here. */
 #include "access/capability.h"
+#include "admission/frames.h"
+#include "admission/peers.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "rpc/certificate.h"
-#include "rpc/frames.h"
-#include "rpc/internal.h"
-#include "rpc/peers.h"
+#include "grpc/batches.h"
+#include "grpc/internal.h"
+#include "grpc/statuses.h"
+#include "tls/certificate.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -203,7 +205,7 @@ static char *pem_of(const uint8_t *data, size_t size, bool inside, const char *k
 
 static void read_certificates_of(const uint8_t *data, size_t size)
 {
-    const struct lh_rpc_tls names = {"ca.pem", "cert.pem", "key.pem"};
+    const struct lh_tls_files names = {"ca.pem", "cert.pem", "key.pem"};
     size_t half = data[0] < 128 ? size : 1 + (size - 1) / 2;
     struct lh_tls_pem pem = {
         .ca = pem_of(data + 1, half - 1, data[0] % 2 == 0, "CERTIFICATE"),

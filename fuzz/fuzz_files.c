@@ -149,7 +149,7 @@ static void read_options(const uint8_t *data, size_t size)
 static void read_addresses(const uint8_t *data, size_t size)
 {
     struct lh_etcd_options options = {0};
-    struct lh_rpc_tls tls = {0};
+    struct lh_tls_files tls = {0};
     struct lh_reign_config config = {0};
     char *text = text_of(data, size), *words[WORDS_MAX + 1], why[512] = "";
 

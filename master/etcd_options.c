@@ -77,12 +77,12 @@ static bool read_password(
     return true;
 }
 
-static void default_to(struct lh_rpc_tls *etcd, const struct lh_rpc_tls *tls)
+static void default_to(struct lh_tls_files *etcd, const struct lh_tls_files *tls)
 {
     bool plain = etcd->ca_file != NULL && etcd->ca_file[0] == 0;
 
     if (plain) {
-        *etcd = (struct lh_rpc_tls){0};
+        *etcd = (struct lh_tls_files){0};
         return;
     }
     if (etcd->ca_file == NULL)
@@ -93,7 +93,7 @@ static void default_to(struct lh_rpc_tls *etcd, const struct lh_rpc_tls *tls)
     }
 }
 
-bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_rpc_tls *tls,
+bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_tls_files *tls,
     const char *where, struct lh_reign_config *config, char *why, size_t why_size)
 {
     default_to(&o->tls, tls);

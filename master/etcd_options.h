@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "rpc/rpc.h"
+#include "tls/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct lh_reign_config;
 
 struct lh_etcd_options {
     const char *user, *password_file;
-    struct lh_rpc_tls tls;
+    struct lh_tls_files tls;
     /* What a config points to. */
     char *where, *password;
 };
@@ -35,6 +35,6 @@ struct lh_etcd_options {
 /* Sets members, prefix, user and password of `config`; `where` is "HOST:PORT,.../PREFIX". `tls`:
  * the files for nodes of ours, which are etcd's where no others are given. They point into `o`,
  * until lh_etcd_options_free(). False: `why` says what is wrong. */
-LH_MUST_USE bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_rpc_tls *tls,
+LH_MUST_USE bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_tls_files *tls,
     const char *where, struct lh_reign_config *config, char *why, size_t why_size);
 void lh_etcd_options_free(struct lh_etcd_options *o);

@@ -2,9 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "grpc/rpc.h"
 #include "master/options.h"
 #include "master/reigns/reigns.h"
-#include "rpc/rpc.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "runtime/server.h"

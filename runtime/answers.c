@@ -1,4 +1,4 @@
-/* Who may answer (ACC-8): what rpc/ asks in each handshake. */
+/* Who may answer (ACC-8): what a transport asks in each handshake. */
 #include "runtime/dispatch.h"
 
 #include <stdio.h>
@@ -14,9 +14,4 @@ int lh_loop_may_answer(void *arg, enum lh_server_kind kind, const char *name, co
     pthread_mutex_unlock(&loop->lock);
     snprintf(text, text_size, "%s", why);
     return error;
-}
-
-void lh_loop_ask_who_answers(struct lh_loop *loop)
-{
-    lh_rpc_ask_who_answers(loop->rpc);
 }

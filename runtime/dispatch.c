@@ -68,9 +68,9 @@ void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link)
 {
     if (atomic_exchange(&link->dirty, true))
         return;
-    lh_rpc_link_ref(link->rpc);
+    lh_transport_link_ref(link->carrier);
     LH_GROW(d->flush, d->flush_capacity, d->flush_count + 1);
-    d->flush[d->flush_count++] = link->rpc;
+    d->flush[d->flush_count++] = link->carrier;
 }
 
 static struct lh_loop_link *find(struct lh_loop *loop, uint64_t id)
@@ -83,13 +83,13 @@ static struct lh_loop_link *find(struct lh_loop *loop, uint64_t id)
 
 /* The table holds the owner's reference. */
 struct lh_loop_link *lh_loop_enter_link(
-    struct lh_loop *loop, struct lh_rpc_link *rpc, uint64_t id, enum lh_method method)
+    struct lh_loop *loop, struct lh_transport_link *carrier, uint64_t id, enum lh_method method)
 {
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_loop_link *link = lh_transport_link_data(carrier);
 
     link->id = id;
     link->method = method;
-    link->rpc = rpc;
+    link->carrier = carrier;
     link->known = true;
     HASH_ADD(hh, loop->links, id, sizeof link->id, link);
     return link;
@@ -99,7 +99,7 @@ void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link)
 {
     HASH_DEL(loop->links, link);
     link->known = false;
-    lh_rpc_link_unref(link->rpc);
+    lh_transport_link_unref(link->carrier);
 }
 
 void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
@@ -111,7 +111,7 @@ void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh
     in->method = link->method;
     in->error = error;
     in->text = text;
-    lh_rpc_link_close(link->rpc, error, text);
+    lh_transport_link_close(link->carrier, error, text);
     lh_dispatch_flush_link(d, link);
     lh_loop_forget_link(loop, link);
 }
@@ -119,29 +119,30 @@ void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link)
 {
     link->reading = true;
-    lh_rpc_link_read(link->rpc);
+    lh_transport_link_read(link->carrier);
     lh_dispatch_flush_link(d, link);
 }
 
 static void open_link(struct lh_loop *loop, struct lh_dispatch *d, const struct lh_effect *e)
 {
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(loop, e->link) == NULL);
-    struct lh_rpc_link *rpc = lh_rpc_link_open(loop->rpc, e->method, e->text, e->timeout);
+    struct lh_transport_link *carrier =
+        lh_transport_link_open(loop->transport, e->method, e->text, e->timeout);
     if (e->token != NULL)
-        lh_rpc_link_set_token(rpc, e->token);
-    lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, e->link, e->method));
+        lh_transport_link_set_token(carrier, e->token);
+    lh_dispatch_want_message(d, lh_loop_enter_link(loop, carrier, e->link, e->method));
 }
 
-static void put_message(void *rpc, struct lh_buf bytes, bool last)
+static void put_message(void *carrier, struct lh_buf bytes, bool last)
 {
     (void)last;
-    lh_rpc_link_send(rpc, bytes);
+    lh_transport_link_send(carrier, bytes);
 }
 
 /* The core sent one message, however many go on the wire for it. */
-static void put_told(void *rpc, struct lh_buf bytes, bool last)
+static void put_told(void *carrier, struct lh_buf bytes, bool last)
 {
-    lh_rpc_link_put(rpc, bytes, last);
+    lh_transport_link_put(carrier, bytes, last);
 }
 
 static void carry_out_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_effect *e)
@@ -154,11 +155,11 @@ static void carry_out_link(struct lh_loop *loop, struct lh_dispatch *d, struct l
     case LH_FX_SEND:
         lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
             &e->payload, loop->config.alone_bytes, loop->config.piece_bytes,
-            e->notify ? put_told : put_message, link->rpc);
+            e->notify ? put_told : put_message, link->carrier);
         lh_dispatch_flush_link(d, link);
         break;
     case LH_FX_CLOSE:
-        lh_rpc_link_close(link->rpc, e->error, e->text);
+        lh_transport_link_close(link->carrier, e->error, e->text);
         lh_dispatch_flush_link(d, link);
         lh_loop_forget_link(loop, link);
         break;
@@ -262,10 +263,10 @@ static void message_fed(struct lh_loop *loop, const struct lh_input *in)
     const struct lh_method_info *info = lh_method_info(link->method);
     bool more = lh_loop_link_served(link) ? info->request_stream : info->reply_stream;
     link->reading = (more || in->kind == LH_IN_PROGRESS) && !link->held;
-    /* Not flushed here: rpc does so when its event is over. gRPC answers each read with a window
-     * update, a system call of its own, which thus comes after what this message caused. */
+    /* Not flushed here: the transport does so when its callback is over. gRPC answers each read
+     * with a window update, a system call of its own: it comes after what this message caused. */
     if (link->reading)
-        lh_rpc_link_read(link->rpc);
+        lh_transport_link_read(link->carrier);
 }
 
 static void rearm_timer(struct lh_loop *loop)
@@ -354,12 +355,12 @@ void lh_dispatch_disk_input(struct lh_loop *loop, struct lh_dispatch *d, struct 
 static void flush_links(struct lh_dispatch *d)
 {
     for (size_t i = 0; i < d->flush_count; i++) {
-        struct lh_loop_link *link = lh_rpc_link_data(d->flush[i]);
+        struct lh_loop_link *link = lh_transport_link_data(d->flush[i]);
         /* Cleared first: what is sent from here on is either seen by this flush
          * or brings its own. */
         atomic_store(&link->dirty, false);
-        lh_rpc_link_flush(d->flush[i]);
-        lh_rpc_link_unref(d->flush[i]);
+        lh_transport_link_flush(d->flush[i]);
+        lh_transport_link_unref(d->flush[i]);
     }
     d->flush_count = 0;
 }
@@ -370,7 +371,8 @@ static bool refuse_read(struct lh_loop *loop, struct lh_disk_io *io)
 {
     if (!io->for_reply)
         return false;
-    uint64_t before = atomic_fetch_add(&loop->reading_bytes, io->length) + lh_rpc_unsent(loop->rpc);
+    uint64_t before =
+        atomic_fetch_add(&loop->reading_bytes, io->length) + lh_transport_unsent(loop->transport);
     bool refused =
         loop->config.unsent_max != 0 && before > 0 && before + io->length > loop->config.unsent_max;
     if (refused)

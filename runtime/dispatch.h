@@ -1,17 +1,17 @@
-/* What loop.c (where inputs come from, beginning and end) and dispatch.c (feeding the core and
- * carrying out) share. Nothing else includes this. */
+/* What loop.c (inputs, beginning and end), network.c (what a transport reports) and dispatch.c
+ * (feeding the core and carrying out) share. Nothing else includes this. */
 #pragma once
 
 #include "proto/codec.h"
-#include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
+#include "runtime/transport.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <uthash.h>
 
-/* The loop's part of an rpc link. Fields but `dirty` and `arrival` are under the loop's lock. */
+/* The loop's part of a link. Fields but `dirty` and `arrival` are under the loop's lock. */
 struct lh_loop_link {
     uint64_t id;
     enum lh_method method;
@@ -22,7 +22,7 @@ struct lh_loop_link {
     struct lh_instant progress_notified; /* of the message that is arriving; 0: not yet */
     /* Of whoever was brought the last piece, until it asks for the next one. */
     struct lh_wire_arrival arrival;
-    struct lh_rpc_link *rpc;
+    struct lh_transport_link *carrier; /* the transport's */
     UT_hash_handle hh;
 };
 
@@ -34,7 +34,7 @@ struct inputs {
 struct lh_dispatch {
     struct inputs inputs;
     struct lh_effects fx;
-    struct lh_rpc_link **flush; /* each with a reference */
+    struct lh_transport_link **flush; /* each with a reference */
     size_t flush_count, flush_capacity;
     struct lh_disk_io *first_io, **last_io;
 };
@@ -61,7 +61,7 @@ struct outbox {
 
 struct lh_loop {
     struct lh_loop_config config;
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     int timer_fd;
     pthread_t timer_thread;
     bool started;
@@ -129,9 +129,9 @@ void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d);
 
 /* These with the lock held. */
 
-/* Puts a link into the table, which takes over the caller's reference to `rpc`. */
+/* Puts a link into the table, which takes over the caller's reference to `carrier`. */
 struct lh_loop_link *lh_loop_enter_link(
-    struct lh_loop *loop, struct lh_rpc_link *rpc, uint64_t id, enum lh_method method);
+    struct lh_loop *loop, struct lh_transport_link *carrier, uint64_t id, enum lh_method method);
 void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link);
 
 /* Has the dispatch flush the link once the lock is released. */
@@ -147,6 +147,11 @@ void lh_dispatch_beat(struct lh_loop *loop);
 /* `may_answer` of the loop's network; takes the lock. */
 int lh_loop_may_answer(void *loop, enum lh_server_kind kind, const char *name, const char *identity,
     bool apart, char *text, size_t text_size);
+
+/* network.c. The loop's transport, with the loop's callbacks; errors as lh_transport_create(). */
+LH_MUST_USE int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size);
+/* Cuts all links that the core has not closed. Takes the lock. */
+void lh_loop_network_cut_links(struct lh_loop *loop);
 
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);

@@ -1,9 +1,9 @@
 #include "runtime/listener_probe.h"
 
+#include "admission/admission.h"
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "rpc/connections.h"
-#include "rpc/rpc.h"
+#include "grpc/rpc.h"
 #include "runtime/log.h"
 
 #include <errno.h>

@@ -1,11 +1,10 @@
-/* Where the loop's inputs come from, and how it begins and ends. What is done with them:
- * dispatch.c. */
+/* Where the loop's inputs come from, but those of links (network.c), and how it begins and ends.
+ * What is done with them: dispatch.c. */
 #include "runtime/loop.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/dispatch.h"
-#include "runtime/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,163 +30,7 @@ uint64_t lh_clock_wall_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-/* ---- inputs from the network ---- */
-
-static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)
-{
-    const char *identity = lh_rpc_link_identity(rpc);
-    struct lh_loop *loop = arg;
-    struct lh_dispatch *d = lh_dispatch_begin(loop);
-    struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_OPENED);
-
-    in->method = method;
-    in->text = peer;
-    in->identity = identity;
-    lh_log(LH_DEBUG, loop->config.name, "%s called by %s%s%s", lh_method_info(method)->path, peer,
-        identity[0] != '\0' ? ", " : "", identity);
-    lh_dispatch_lock(loop);
-    if (loop->stopped) {
-        pthread_mutex_unlock(&loop->lock);
-        lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
-        lh_rpc_link_flush(rpc);
-        lh_rpc_link_unref(rpc);
-        d->inputs.count = 0;
-        lh_dispatch_end(loop, d);
-        return;
-    }
-    in->link = LH_LINK_SERVED | ++loop->served_count;
-    /* Read even if the core holds the link at once: one message may always arrive. */
-    lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, in->link, method));
-    lh_dispatch_run_locked(loop, d);
-}
-
-/* A link whose peer sent what is no message of its method, or too large a one: the end, for both
- * sides. */
-static void end_refused(
-    struct lh_loop *loop, struct lh_dispatch *d, struct lh_rpc_link *rpc, int error)
-{
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
-    char text[160];
-
-    lh_dispatch_lock(loop);
-    bool known = link->known;
-    if (known) {
-        bool request = lh_loop_link_served(link);
-        snprintf(text, sizeof text, "%s: %s %s message", lh_method_info(link->method)->path,
-            error == LH_ERR_TOO_LARGE   ? "too large a"
-            : error == LH_ERR_NO_MEMORY ? "no memory for a part of a"
-                                        : "not a",
-            request ? "request" : "reply");
-        lh_dispatch_end_link(loop, d, link, error, text);
-    }
-    lh_dispatch_run_locked(loop, d);
-}
-
-/* Bytes of messages that have come in part, in this process: whoever sends them need not finish. */
-static _Atomic size_t arriving;
-
-static int arrive(struct lh_loop *loop, struct lh_loop_link *link, ProtobufCMessage **message,
-    struct lh_buf *payload)
-{
-    size_t before = link->arrival.payload.size, most = loop->config.memory_max;
-    int error = lh_wire_arrive(&link->arrival, message, payload);
-    size_t grown = link->arrival.payload.size - before; /* or what it shrank by, as a complement */
-    size_t all = atomic_fetch_add(&arriving, grown) + grown;
-
-    if (error == LH_ERR_TOO_LARGE) {
-        lh_wire_free(*message);
-        lh_buf_clear(payload);
-    }
-    return error == LH_ERR_WOULD_BLOCK && most != 0 && all > most ? LH_ERR_NO_MEMORY : error;
-}
-
-static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
-{
-    struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc); /* id and method do not change any more */
-    struct lh_dispatch *d = lh_dispatch_begin(loop);
-    ProtobufCMessage *message;
-    struct lh_buf payload;
-
-    int error = lh_wire_decode(link->method, lh_loop_link_served(link) ? LH_REQUEST : LH_REPLY,
-        &bytes, &message, &payload);
-    lh_buf_clear(&bytes);
-    if (error == LH_OK)
-        error = arrive(loop, link, &message, &payload);
-    if (error != LH_OK && error != LH_ERR_WOULD_BLOCK) {
-        end_refused(loop, d, rpc, error);
-        return;
-    }
-    struct lh_input *in = lh_dispatch_input(d, error == LH_OK ? LH_IN_MESSAGE : LH_IN_PROGRESS);
-    in->link = link->id;
-    in->method = link->method;
-    if (error == LH_OK) {
-        in->message = message;
-        in->payload = payload;
-        in->identity = lh_rpc_link_identity(rpc);
-    }
-    lh_dispatch_run(loop, d);
-}
-
-/* An input about a link alone. */
-static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind kind)
-{
-    struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
-    struct lh_dispatch *d = lh_dispatch_begin(loop);
-
-    lh_dispatch_lock(loop);
-    if (link->known) {
-        struct lh_input *in = lh_dispatch_input(d, kind);
-        in->link = link->id;
-        in->method = link->method;
-    }
-    lh_dispatch_run_locked(loop, d);
-}
-
-static void on_sent(void *arg, struct lh_rpc_link *rpc)
-{
-    tell_of_link(arg, rpc, LH_IN_SENT);
-}
-
-static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
-{
-    const struct lh_loop_link *link = lh_rpc_link_data(rpc);
-
-    if (link->arrival.first != NULL) /* and the rest will never come */
-        end_refused(arg, lh_dispatch_begin(arg), rpc, LH_ERR_MALFORMED);
-    else
-        tell_of_link(arg, rpc, LH_IN_HALF_CLOSED);
-}
-
-static void on_released(void *arg, struct lh_rpc_link *rpc)
-{
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
-
-    (void)arg;
-    atomic_fetch_sub(&arriving, link->arrival.payload.size);
-    lh_wire_arrival_deinit(&link->arrival);
-}
-
-static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char *text)
-{
-    struct lh_loop *loop = arg;
-    struct lh_loop_link *link = lh_rpc_link_data(rpc);
-    struct lh_dispatch *d = lh_dispatch_begin(loop);
-
-    lh_dispatch_lock(loop);
-    if (link->known) {
-        struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
-        in->link = link->id;
-        in->method = link->method;
-        in->error = error;
-        in->text = text;
-        lh_loop_forget_link(loop, link);
-    }
-    lh_dispatch_run_locked(loop, d);
-}
-
-/* ---- the other inputs ---- */
+/* ---- inputs ---- */
 
 static void on_disk_done(void *arg, struct lh_disk_io *first)
 {
@@ -258,21 +101,6 @@ void lh_loop_unlock(struct lh_loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
-void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures)
-{
-    lh_rpc_figures(loop->rpc, figures);
-}
-
-void lh_loop_housekeep(struct lh_loop *loop)
-{
-    lh_rpc_housekeep(loop->rpc);
-}
-
-void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
-{
-    lh_rpc_set_serving(loop->rpc, server, services);
-}
-
 void lh_loop_stop(struct lh_loop *loop)
 {
     lh_dispatch_lock(loop);
@@ -306,28 +134,6 @@ int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout)
     return error;
 }
 
-static bool is_served_stream(const struct lh_loop_link *link)
-{
-    const struct lh_method_info *info = lh_method_info(link->method);
-
-    return lh_loop_link_served(link) && (info->request_stream || info->reply_stream);
-}
-
-void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
-    void *arg, const char *text)
-{
-    struct lh_dispatch *d = lh_dispatch_begin(loop);
-    struct lh_loop_link *link, *next;
-
-    lh_dispatch_lock(loop);
-    HASH_ITER(hh, loop->links, link, next) {
-        if (!is_served_stream(link) || !over(arg, lh_rpc_link_identity(link->rpc)))
-            continue;
-        lh_dispatch_end_link(loop, d, link, LH_ERR_UNAVAILABLE, text);
-    }
-    lh_dispatch_run_locked(loop, d);
-}
-
 /* ---- beginning and end ---- */
 
 static void init_sync(struct lh_loop *loop)
@@ -359,11 +165,6 @@ static void loop_free(struct lh_loop *loop)
     free(loop);
 }
 
-static void log_network(enum lh_level level, const char *text)
-{
-    lh_log(level, "network", "%s", text);
-}
-
 int lh_loop_create(
     const struct lh_loop_config *config, struct lh_loop **out, char *why, size_t why_size)
 {
@@ -385,37 +186,7 @@ int lh_loop_create(
         loop_free(loop);
         return error;
     }
-    struct lh_rpc_config rpc = {
-        .listen = config->listen,
-        .threads = config->threads,
-        .keepalive = config->keepalive,
-        .keepalive_timeout = config->keepalive_timeout,
-        .connect_timeout = config->connect_timeout,
-        .grace = config->grace,
-        .services = config->services,
-        .calls_max = config->calls_max,
-        .peer_calls_max = config->peer_calls_max,
-        .peer_unsent_max = config->peer_unsent_max,
-        .handshake_timeout = config->handshake_timeout,
-        .idle_timeout = config->idle_timeout,
-        .request_timeout = config->request_timeout,
-        .memory_max = config->memory_max,
-        .unsent_max = config->unsent_max,
-        .served_message_max = config->served_message_max,
-        .tls = config->tls,
-        .foreign_tls = config->foreign_tls,
-        .may_answer = lh_loop_may_answer,
-        .log = log_network,
-        .link_data_size = sizeof(struct lh_loop_link),
-        .arg = loop,
-        .on_opened = on_opened,
-        .on_message = on_message,
-        .on_half_closed = on_half_closed,
-        .on_sent = on_sent,
-        .on_closed = on_closed,
-        .on_released = on_released,
-    };
-    int error = lh_rpc_create(&rpc, &loop->rpc, why, why_size);
+    int error = lh_loop_network_create(loop, why, why_size);
     if (error != LH_OK) {
         loop_free(loop);
         return error;
@@ -424,16 +195,6 @@ int lh_loop_create(
         lh_disk_on_done(config->disk, on_disk_done, loop);
     *out = loop;
     return LH_OK;
-}
-
-struct lh_tls *lh_loop_tls(const struct lh_loop *loop)
-{
-    return lh_rpc_tls(loop->rpc);
-}
-
-int lh_loop_port(const struct lh_loop *loop)
-{
-    return lh_rpc_port(loop->rpc);
 }
 
 void lh_loop_start(struct lh_loop *loop)
@@ -445,7 +206,7 @@ void lh_loop_start(struct lh_loop *loop)
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     lh_dispatch_input(d, LH_IN_TIMER);
     lh_dispatch_run(loop, d);
-    lh_rpc_start(loop->rpc);
+    lh_transport_start(loop->transport);
 }
 
 static void stop_timer(struct lh_loop *loop)
@@ -457,25 +218,6 @@ static void stop_timer(struct lh_loop *loop)
     pthread_join(loop->timer_thread, NULL);
 }
 
-/* Cuts one link that the core has not closed. False: there is none. */
-static bool cut_link(struct lh_loop *loop)
-{
-    lh_dispatch_lock(loop);
-    struct lh_loop_link *link = loop->links;
-    struct lh_rpc_link *rpc = link == NULL ? NULL : link->rpc;
-    if (rpc != NULL) {
-        lh_rpc_link_ref(rpc);
-        lh_loop_forget_link(loop, link);
-    }
-    pthread_mutex_unlock(&loop->lock);
-    if (rpc == NULL)
-        return false;
-    lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
-    lh_rpc_link_flush(rpc);
-    lh_rpc_link_unref(rpc);
-    return true;
-}
-
 void lh_loop_destroy(struct lh_loop *loop)
 {
     if (loop == NULL)
@@ -485,13 +227,12 @@ void lh_loop_destroy(struct lh_loop *loop)
     pthread_mutex_unlock(&loop->lock);
     if (loop->started)
         stop_timer(loop);
-    /* Once before the rpc goes, so that no disk thread is still flushing links, and once after, as
-     * the rpc's threads may have submitted more. */
+    /* Once before the transport goes, so that no disk thread is still flushing links, and once
+     * after, as its threads may have submitted more. */
     if (loop->config.disk != NULL)
         lh_disk_drain(loop->config.disk);
-    while (cut_link(loop))
-        ;
-    lh_rpc_destroy(loop->rpc);
+    lh_loop_network_cut_links(loop);
+    lh_transport_destroy(loop->transport);
     if (loop->config.disk != NULL) {
         lh_disk_drain(loop->config.disk);
         lh_disk_on_done(loop->config.disk, NULL, NULL);

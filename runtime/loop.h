@@ -1,4 +1,5 @@
-/* The loop that feeds one core and carries out its effects over gRPC, a disk and a metadata store.
+/* The loop that feeds one core and carries out its effects over a transport, a disk and a metadata
+ * store.
  *
  * There is no loop thread. Whoever brings an input (a thread that waits for the network, one that
  * reaps the disk, the timer, a caller of lh_loop_call()) steps the core under the loop's one lock
@@ -23,7 +24,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
-#include "rpc/rpc.h"
+#include "runtime/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +37,9 @@ struct lh_loop_config {
     struct lh_core core; /* `self` stays the caller's; not stepped before lh_loop_start() */
     const char *name;    /* component in log lines: "master"; static */
 
-    /* Network: see struct lh_rpc_config for the meaning and the defaults (0). */
+    /* What carries links to other nodes (runtime/transport.h); NULL: gRPC. */
+    const struct lh_transport_methods *transport;
+    /* Of it: see struct lh_transport_config for the meaning and the defaults (0). */
     const char *listen; /* NULL: serve nothing */
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
@@ -44,8 +47,8 @@ struct lh_loop_config {
     unsigned calls_max, peer_calls_max; /* what peers may take */
     size_t memory_max, unsent_max, peer_unsent_max, served_message_max;
     struct lh_duration handshake_timeout, idle_timeout, request_timeout;
-    struct lh_rpc_tls tls;         /* of connections with nodes of ours */
-    struct lh_rpc_tls foreign_tls; /* of connections to etcd */
+    struct lh_tls_files tls;         /* of connections with nodes of ours */
+    struct lh_tls_files foreign_tls; /* of connections to etcd */
     /* The table of roles that says who may answer (ACC-8); NULL: certificates alone do. It may
      * change under lh_loop_lock(); lh_loop_ask_who_answers() follows. */
     const struct lh_access *access;
@@ -71,7 +74,7 @@ struct lh_loop_config {
     void *arg;
 };
 
-/* Binds the port and prepares everything; nothing runs yet. Errors as lh_rpc_create(), with a
+/* Binds the port and prepares everything; nothing runs yet. Errors as lh_transport_create(), with a
  * sentence in `why`. */
 LH_MUST_USE int lh_loop_create(
     const struct lh_loop_config *config, struct lh_loop **loop, char *why, size_t why_size);
@@ -99,15 +102,16 @@ void lh_loop_unlock(struct lh_loop *loop);
 bool lh_loop_is_responsive(struct lh_loop *loop, struct lh_duration timeout);
 
 /* What peers have of this process: calls, and replies that they do not take. */
-void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
+void lh_loop_network_figures(const struct lh_loop *loop, struct lh_transport_figures *figures);
 
-/* lh_rpc_tls() of the loop's network. */
+/* lh_transport_tls() of the loop's network. */
 struct lh_tls *lh_loop_tls(const struct lh_loop *loop);
 
-/* lh_rpc_housekeep() of the loop's network. */
+/* lh_transport_housekeep() of the loop's network. */
 void lh_loop_housekeep(struct lh_loop *loop);
 
-/* What grpc.health.v1 answers, of the server and of its services; NOT_SERVING at first. */
+/* What peers are answered that ask (by grpc.health.v1), of the server and of its services;
+ * NOT_SERVING at first. */
 void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services);
 
 /* Has the timer's thread step the core soon. lh_loop_beats() counts such steps, and those of the
@@ -126,7 +130,7 @@ void lh_loop_stop(struct lh_loop *loop);
 void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
     void *arg, const char *text);
 
-/* lh_rpc_ask_who_answers() of the loop's network. */
+/* lh_transport_ask_who_answers() of the loop's network. */
 void lh_loop_ask_who_answers(struct lh_loop *loop);
 
 /* Waits for LH_FX_STOPPED (its callback has then returned) and returns its error; DEADLINE_EXCEEDED

@@ -1,7 +1,7 @@
 #include "runtime/observe.h"
 
+#include "admission/admission.h"
 #include "base/alloc.h"
-#include "rpc/connections.h"
 #include "runtime/process_metrics.h"
 #include "runtime/visitors.h"
 

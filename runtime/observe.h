@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/metrics.h"
-#include "rpc/tls.h"
+#include "tls/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>

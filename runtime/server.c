@@ -1,11 +1,11 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "admission/admission.h"
 #include "base/address.h"
 #include "base/say.h"
 #include "base/version.h"
-#include "rpc/connections.h"
-#include "rpc/rpc.h"
+#include "grpc/rpc.h"
 #include "runtime/descriptors.h"
 #include "runtime/listener_probe.h"
 #include "runtime/log.h"
@@ -298,7 +298,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
 void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
 {
     struct lh_connections_figures c;
-    struct lh_rpc_figures n;
+    struct lh_transport_figures n;
 
     lh_connections_figures(&c);
     lh_loop_network_figures(loop, &n);

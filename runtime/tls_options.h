@@ -2,14 +2,14 @@
 #pragma once
 
 #include "base/error.h"
-#include "rpc/tls.h"
+#include "tls/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct lh_tls_options {
-    const char *dir;         /* has ca.pem, cert.pem and key.pem; NULL or "": none */
-    struct lh_rpc_tls files; /* each instead of the one there; likewise */
+    const char *dir;           /* has ca.pem, cert.pem and key.pem; NULL or "": none */
+    struct lh_tls_files files; /* each instead of the one there; likewise */
     char *memory[3];
 };
 

@@ -348,7 +348,7 @@ static struct lh_client *create_core(struct lh_cluster *cluster, const char *con
     return lh_client_create(&config);
 }
 
-static int start(struct lh_cluster *cluster, const struct lh_rpc_tls *tls)
+static int start(struct lh_cluster *cluster, const struct lh_tls_files *tls)
 {
     char why[512];
     struct lh_loop_config config = {

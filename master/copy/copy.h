@@ -32,7 +32,7 @@ struct lh_store_copied {
 struct lh_store_copy {
     const char *from, *to; /* lmdb:DIRECTORY, etcd:HOST:PORT,.../PREFIX; one of each */
     struct lh_etcd_options *etcd;
-    struct lh_rpc_tls tls;       /* what etcd is shown where its own options say nothing else */
+    struct lh_tls_files tls;     /* what etcd is shown where its own options say nothing else */
     struct lh_duration patience; /* for etcd to answer */
     bool even_if_moved; /* what says that its content went elsewhere is copied all the same */
     void (*say)(void *arg, const char *text); /* to the operator; any thread */
@@ -54,7 +54,7 @@ LH_MUST_USE int lh_store_copy(
 struct lh_store_init {
     const char *store; /* etcd:HOST:PORT,.../PREFIX */
     struct lh_etcd_options *etcd;
-    struct lh_rpc_tls tls;
+    struct lh_tls_files tls;
     struct lh_duration patience;
     bool (*interrupted)(void *arg); /* asked now and then; true: stop */
     void *arg;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Errors are what the real driver makes of etcd's statuses (rpc/status.c); texts are etcd's. */
+/* Errors are what the real driver makes of etcd's statuses (grpc/statuses.c); texts are etcd's. */
 #define REFUSAL(name, error, text)                                                                 \
     const struct lh_etcd_refusal lh_etcd_##name##_refusal = {error, text}
 

@@ -247,7 +247,7 @@ void lh_sim_take_address(struct lh_sim_node *of, struct lh_sim_node *by)
     of->in_its_place = by;
 }
 
-/* What rpc/ finds out in a handshake (ACC-8). */
+/* What grpc/ finds out in a handshake (ACC-8). */
 static bool is_meant(const struct lh_sim_node *answers, enum lh_method method, const char *server)
 {
     char name[LH_LINK_IDENTITY_MAX + 1] = "", why[LH_ACCESS_TEXT_MAX];

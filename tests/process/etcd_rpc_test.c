@@ -1,4 +1,4 @@
-/* The loop and rpc/ against a real etcd: what its methods answer, how its refusals and failures
+/* The loop and grpc/ against a real etcd: what its methods answer, how its refusals and failures
  * look to a core, and TLS. */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -117,7 +117,7 @@ static struct lh_instant deadline(const void *self)
     return LH_INSTANT_NEVER;
 }
 
-static int caller_try(struct caller *w, struct lh_rpc_tls tls, char *why, size_t why_size)
+static int caller_try(struct caller *w, struct lh_tls_files tls, char *why, size_t why_size)
 {
     struct lh_loop_config config = {
         .core = {w, step, deadline}, .name = "caller", .foreign_tls = tls};
@@ -131,7 +131,7 @@ static int caller_try(struct caller *w, struct lh_rpc_tls tls, char *why, size_t
     return error;
 }
 
-static void caller_begin(struct caller *w, struct lh_rpc_tls tls)
+static void caller_begin(struct caller *w, struct lh_tls_files tls)
 {
     char why[300];
 
@@ -337,7 +337,7 @@ static int shared_begin(void **state)
     etcd_cluster(&the.member, 1, folder);
     the.address = the.member.address;
     etcd_start(&the.member);
-    caller_begin(&the.w, (struct lh_rpc_tls){0});
+    caller_begin(&the.w, (struct lh_tls_files){0});
     await_ready(&the.w, &the.member);
     return 0;
 }
@@ -972,7 +972,7 @@ static void make_certificates(const char *folder)
         fail_msg("openssl failed: see %s/openssl.log", folder);
 }
 
-static void assert_cannot_reach(struct lh_rpc_tls tls, const char *address, const char *sentence)
+static void assert_cannot_reach(struct lh_tls_files tls, const char *address, const char *sentence)
 {
     struct caller w;
     Etcdserverpb__StatusResponse *status;
@@ -1008,14 +1008,14 @@ static void with_tls_both_sides_show_who_they_are(void **state)
     etcd_start(&member);
 
     /* A client without a certificate. */
-    caller_begin(&w, (struct lh_rpc_tls){.ca_file = ca});
+    caller_begin(&w, (struct lh_tls_files){.ca_file = ca});
     await_ready(&w, &member);
     struct call call = put_as(&w, member.address, NULL, "a", TEXT("x"), &revision);
     assert_int_equal(call.error, LH_OK);
     caller_end(&w);
-    assert_cannot_reach((struct lh_rpc_tls){0}, member.address, "failed to connect");
+    assert_cannot_reach((struct lh_tls_files){0}, member.address, "failed to connect");
     assert_cannot_reach(
-        (struct lh_rpc_tls){.ca_file = other}, member.address, "certificate verify failed");
+        (struct lh_tls_files){.ca_file = other}, member.address, "certificate verify failed");
 
     /* One is asked for. */
     char trusted[320];
@@ -1024,16 +1024,16 @@ static void with_tls_both_sides_show_who_they_are(void **state)
     member.options[3] = trusted;
     etcd_kill(&member);
     etcd_start(&member);
-    caller_begin(&w, (struct lh_rpc_tls){ca, cert, key});
+    caller_begin(&w, (struct lh_tls_files){ca, cert, key});
     await_ready(&w, &member);
     call = put_as(&w, member.address, NULL, "a", TEXT("y"), &revision);
     assert_int_equal(call.error, LH_OK);
     caller_end(&w);
-    assert_cannot_reach((struct lh_rpc_tls){.ca_file = ca}, member.address, "failed to connect");
+    assert_cannot_reach((struct lh_tls_files){.ca_file = ca}, member.address, "failed to connect");
     etcd_kill(&member);
 }
 
-static void assert_refused(struct lh_rpc_tls tls, const char *sentence)
+static void assert_refused(struct lh_tls_files tls, const char *sentence)
 {
     struct caller w;
     char why[700] = "";
@@ -1056,18 +1056,19 @@ static void a_wrong_file_is_named_at_the_start(void **state)
     snprintf(key, sizeof key, "%s/client.key", folder);
     snprintf(broken, sizeof broken, "%s/broken.crt", folder);
     snprintf(wrong_key, sizeof wrong_key, "%s/server.key", folder);
-    assert_refused((struct lh_rpc_tls){.ca_file = "/nowhere/ca"},
+    assert_refused((struct lh_tls_files){.ca_file = "/nowhere/ca"},
         "cannot open /nowhere/ca: No such file or directory");
-    assert_refused((struct lh_rpc_tls){.ca_file = folder}, "cannot read");
-    assert_refused((struct lh_rpc_tls){.ca_file = empty}, "names has no certificate in PEM");
-    assert_refused((struct lh_rpc_tls){.ca_file = broken}, "broken.crt has no certificate in PEM");
-    assert_refused((struct lh_rpc_tls){ca, broken, key}, "broken.crt has no certificate in PEM");
-    assert_refused((struct lh_rpc_tls){ca, ca, "/nowhere/key"}, "cannot open /nowhere/key: No");
-    assert_refused((struct lh_rpc_tls){ca, ca, ca}, "ca.crt has no private key in PEM");
+    assert_refused((struct lh_tls_files){.ca_file = folder}, "cannot read");
+    assert_refused((struct lh_tls_files){.ca_file = empty}, "names has no certificate in PEM");
     assert_refused(
-        (struct lh_rpc_tls){ca, cert, wrong_key}, "is not the key of the certificate in");
-    assert_refused((struct lh_rpc_tls){ca, ca, NULL}, "a key its certificate");
-    assert_refused((struct lh_rpc_tls){NULL, ca, ca}, "the file of the CA");
+        (struct lh_tls_files){.ca_file = broken}, "broken.crt has no certificate in PEM");
+    assert_refused((struct lh_tls_files){ca, broken, key}, "broken.crt has no certificate in PEM");
+    assert_refused((struct lh_tls_files){ca, ca, "/nowhere/key"}, "cannot open /nowhere/key: No");
+    assert_refused((struct lh_tls_files){ca, ca, ca}, "ca.crt has no private key in PEM");
+    assert_refused(
+        (struct lh_tls_files){ca, cert, wrong_key}, "is not the key of the certificate in");
+    assert_refused((struct lh_tls_files){ca, ca, NULL}, "a key its certificate");
+    assert_refused((struct lh_tls_files){NULL, ca, ca}, "the file of the CA");
 }
 
 static int fresh(void **state)

@@ -1,5 +1,5 @@
 /* What a listener of a server lets through, with sockets of this machine. */
-#include "rpc/connections.h"
+#include "admission/admission.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,12 @@
 /* The loop with tiny cores over real sockets and files: what it feeds, in which order, and from
  * where it calls back. */
 #include "base/alloc.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
-#include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
+#include "runtime/transport.h"
 #include "tests/numbered.h"
 #include "tests/unit/stranger.h"
 
@@ -568,6 +569,46 @@ static void an_address_that_nobody_listens_on_is_unavailable(void **state)
     toy_end(&client);
 }
 
+/* A transport that counts what it passes on to gRPC's. */
+static struct lh_transport_methods counting;
+static unsigned created, opened;
+
+static int count_create(
+    const struct lh_transport_config *config, struct lh_transport **out, char *why, size_t why_size)
+{
+    int error = lh_rpc_transport.create(config, out, why, why_size);
+
+    created++;
+    if (error == LH_OK)
+        (*out)->methods = &counting;
+    return error;
+}
+
+static struct lh_transport_link *count_open(struct lh_transport *transport, enum lh_method method,
+    const char *address, struct lh_duration timeout)
+{
+    opened++;
+    return lh_rpc_transport.open(transport, method, address, timeout);
+}
+
+static void a_loop_uses_the_transport_that_it_is_given(void **state)
+{
+    struct toy client = {.peer = "127.0.0.1:1"};
+    const struct lh_loop_config config = {.transport = &counting};
+
+    (void)state;
+    counting = lh_rpc_transport;
+    counting.create = count_create;
+    counting.open = count_open;
+    toy_begin(&client, ask_stat, &config);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&client.done);
+    assert_int_equal(client.last_error, LH_ERR_UNAVAILABLE);
+    assert_int_equal(created, 1);
+    assert_int_equal(opened, 1);
+    toy_end(&client);
+}
+
 static void a_server_that_goes_away_ends_its_links(void **state)
 {
     struct toy server = {0}, client = {0};
@@ -717,7 +758,7 @@ struct stranger {
     char text[200];
 };
 
-static void stranger_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+static void stranger_closed(void *arg, struct lh_transport_link *link, int error, const char *text)
 {
     struct stranger *s = arg;
 
@@ -731,25 +772,27 @@ static void a_message_that_is_none_ends_the_link_by_name(void **state)
 {
     struct toy server = {0};
     struct stranger s = {0};
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     struct lh_loop_config config = {.listen = "127.0.0.1:0"};
-    struct lh_rpc_config ours = {.arg = &s, .on_closed = stranger_closed};
+    struct lh_transport_config ours = {.arg = &s, .on_closed = stranger_closed};
     char address[64], why[200];
 
     (void)state;
     toy_begin(&server, serve_echo, &config);
     snprintf(address, sizeof address, "127.0.0.1:%d", lh_loop_port(server.loop));
     sem_init(&s.ended, 0, 0);
-    assert_int_equal(lh_rpc_create(&ours, &rpc, why, sizeof why), LH_OK);
-    lh_rpc_start(rpc);
-    struct lh_rpc_link *link = lh_rpc_link_open(rpc, LH_METHOD_STAT, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(link, lh_buf_copy("\377\377", 2));
-    lh_rpc_link_flush(link);
+    assert_int_equal(
+        lh_transport_create(&lh_rpc_transport, &ours, &transport, why, sizeof why), LH_OK);
+    lh_transport_start(transport);
+    struct lh_transport_link *link =
+        lh_transport_link_open(transport, LH_METHOD_STAT, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, lh_buf_copy("\377\377", 2));
+    lh_transport_link_flush(link);
     sem_wait(&s.ended);
     assert_int_equal(s.error, LH_ERR_MALFORMED);
     assert_string_equal(s.text, "/leasehold.Master/Stat: not a request message");
-    lh_rpc_link_unref(link);
-    lh_rpc_destroy(rpc);
+    lh_transport_link_unref(link);
+    lh_transport_destroy(transport);
     sem_destroy(&s.ended);
     lh_loop_lock(server.loop);
     assert_int_equal(server.last_error, LH_ERR_MALFORMED); /* the core heard of the end as well */
@@ -917,22 +960,24 @@ static void serve_alone(struct toy *server, size_t memory_max, char *address, si
 }
 
 /* One that sends raw bytes on an Append stream. */
-static struct lh_rpc_link *stranger_begin(
-    struct stranger *s, struct lh_rpc **rpc, const char *address)
+static struct lh_transport_link *stranger_begin(
+    struct stranger *s, struct lh_transport **transport, const char *address)
 {
-    struct lh_rpc_config ours = {.arg = s, .on_closed = stranger_closed};
+    struct lh_transport_config ours = {.arg = s, .on_closed = stranger_closed};
     char why[200];
 
     sem_init(&s->ended, 0, 0);
-    assert_int_equal(lh_rpc_create(&ours, rpc, why, sizeof why), LH_OK);
-    lh_rpc_start(*rpc);
-    return lh_rpc_link_open(*rpc, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    assert_int_equal(
+        lh_transport_create(&lh_rpc_transport, &ours, transport, why, sizeof why), LH_OK);
+    lh_transport_start(*transport);
+    return lh_transport_link_open(*transport, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
 }
 
-static void stranger_finish(struct stranger *s, struct lh_rpc *rpc, struct lh_rpc_link *link)
+static void stranger_finish(
+    struct stranger *s, struct lh_transport *transport, struct lh_transport_link *link)
 {
-    lh_rpc_link_unref(link);
-    lh_rpc_destroy(rpc);
+    lh_transport_link_unref(link);
+    lh_transport_destroy(transport);
     sem_destroy(&s->ended);
 }
 
@@ -947,18 +992,18 @@ static void pieces_of_all_links_have_a_bound(void **state)
 {
     struct toy server = {0};
     struct stranger s = {0};
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     char address[64];
 
     (void)state;
     serve_alone(&server, 8u << 20, address, sizeof address);
-    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    struct lh_transport_link *link = stranger_begin(&s, &transport, address);
     for (int i = 0; i < 10; i++)
-        lh_rpc_link_send(link, piece_of(1u << 20));
-    lh_rpc_link_flush(link);
+        lh_transport_link_send(link, piece_of(1u << 20));
+    lh_transport_link_flush(link);
     sem_wait(&s.ended);
     assert_int_equal(s.error, LH_ERR_NO_MEMORY);
-    stranger_finish(&s, rpc, link);
+    stranger_finish(&s, transport, link);
     toy_end(&server);
 }
 
@@ -966,19 +1011,19 @@ static void more_pieces_than_a_message_may_have_end_the_link(void **state)
 {
     struct toy server = {0};
     struct stranger s = {0};
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     char address[64];
 
     (void)state;
     serve_alone(&server, 0, address, sizeof address);
-    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    struct lh_transport_link *link = stranger_begin(&s, &transport, address);
     for (size_t sent = 0; sent <= LH_MESSAGE_BYTES_MAX; sent += 1u << 20)
-        lh_rpc_link_send(link, piece_of(1u << 20));
-    lh_rpc_link_flush(link);
+        lh_transport_link_send(link, piece_of(1u << 20));
+    lh_transport_link_flush(link);
     sem_wait(&s.ended);
     assert_int_equal(s.error, LH_ERR_TOO_LARGE);
     assert_string_equal(s.text, "/leasehold.ChunkServer/Append: too large a request message");
-    stranger_finish(&s, rpc, link);
+    stranger_finish(&s, transport, link);
     sem_wait(&server.done);
     lh_loop_lock(server.loop);
     assert_int_equal(server.last_error, LH_ERR_TOO_LARGE);
@@ -991,18 +1036,18 @@ static void pieces_without_bytes_end_the_link_too(void **state)
 {
     struct toy server = {0};
     struct stranger s = {0};
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     char address[64];
 
     (void)state;
     serve_alone(&server, 0, address, sizeof address);
-    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    struct lh_transport_link *link = stranger_begin(&s, &transport, address);
     for (int i = 0; i < 2000; i++)
-        lh_rpc_link_send(link, piece_of(1));
-    lh_rpc_link_flush(link);
+        lh_transport_link_send(link, piece_of(1));
+    lh_transport_link_flush(link);
     sem_wait(&s.ended);
     assert_int_equal(s.error, LH_ERR_TOO_LARGE);
-    stranger_finish(&s, rpc, link);
+    stranger_finish(&s, transport, link);
     toy_end(&server);
 }
 
@@ -1010,23 +1055,23 @@ static void a_break_in_the_middle_loses_the_message(void **state)
 {
     struct toy server = {0};
     struct stranger s = {0};
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     char address[64];
 
     (void)state;
     serve_alone(&server, 0, address, sizeof address);
-    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
-    lh_rpc_link_send(link, piece_of(100));
-    lh_rpc_link_send(link, piece_of(100));
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = stranger_begin(&s, &transport, address);
+    lh_transport_link_send(link, piece_of(100));
+    lh_transport_link_send(link, piece_of(100));
+    lh_transport_link_flush(link);
     for (bool begun = false; !begun; usleep(1000)) {
         lh_loop_lock(server.loop);
         begun = server.progress > 0;
         lh_loop_unlock(server.loop);
     }
-    lh_rpc_link_close(link, LH_ERR_CANCELLED, NULL);
-    lh_rpc_link_flush(link);
-    stranger_finish(&s, rpc, link);
+    lh_transport_link_close(link, LH_ERR_CANCELLED, NULL);
+    lh_transport_link_flush(link);
+    stranger_finish(&s, transport, link);
     sem_wait(&server.done); /* closed; and nobody was given half a message */
     toy_end(&server);
 }
@@ -1128,6 +1173,7 @@ int main(void)
         cmocka_unit_test(a_stream_s_messages_arrive_whole_and_in_order),
         cmocka_unit_test(a_unary_call_is_answered_and_then_ends_normally),
         cmocka_unit_test(an_address_that_nobody_listens_on_is_unavailable),
+        cmocka_unit_test(a_loop_uses_the_transport_that_it_is_given),
         cmocka_unit_test(a_server_that_goes_away_ends_its_links),
         cmocka_unit_test(streams_whose_peers_have_other_rights_end_and_calls_go_on),
         cmocka_unit_test(a_held_link_is_read_no_further),

@@ -1,6 +1,6 @@
 /* What one address has of a server, and what is seen of its calls in the frames that it sends. */
-#include "rpc/frames.h"
-#include "rpc/peers.h"
+#include "admission/frames.h"
+#include "admission/peers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,10 @@
  * calls are made as a stranger's client would. */
 #include "base/alloc.h"
 #include "base/crc32c.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
 #include "proto/health.pb-c.h"
-#include "rpc/rpc.h"
+#include "runtime/transport.h"
 #include "tests/unit/stranger.h"
 
 #include <pthread.h>
@@ -23,10 +24,13 @@
 
 extern char **environ;
 
+/* What carries the links; all but what a stranger does goes through the door. */
+static const struct lh_transport_methods *const tested = &lh_rpc_transport;
+
 /* ---- one end ---- */
 
 struct end {
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Behaviour of the served side. */
@@ -35,7 +39,7 @@ struct end {
     int refuse_with;
     bool patient; /* does not soon give a silent peer up */
     /* What happened. */
-    struct lh_rpc_link *link; /* the last one opened to us, with a reference */
+    struct lh_transport_link *link; /* the last one opened to us, with a reference */
     int opened, messages, closed, released;
     size_t bytes, last_size;
     uint32_t last_crc, first_byte;
@@ -68,25 +72,25 @@ static void changed(struct end *e)
     } while (0)
 
 static void serve_opened(
-    void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
+    void *arg, struct lh_transport_link *link, enum lh_method method, const char *peer)
 {
     struct end *e = arg;
 
     (void)method;
     assert_non_null(peer);
-    assert_string_equal(lh_rpc_link_identity(link), "");
+    assert_string_equal(lh_transport_link_identity(link), "");
     pthread_mutex_lock(&e->lock);
     e->opened++;
-    struct lh_rpc_link *before = e->link;
+    struct lh_transport_link *before = e->link;
     e->link = link;
     changed(e);
     if (before != NULL)
-        lh_rpc_link_unref(before);
+        lh_transport_link_unref(before);
     if (e->refuse_with != 0)
-        lh_rpc_link_close(link, e->refuse_with, "not today: later");
+        lh_transport_link_close(link, e->refuse_with, "not today: later");
     else if (!e->deaf)
-        lh_rpc_link_read(link);
-    lh_rpc_link_flush(link);
+        lh_transport_link_read(link);
+    lh_transport_link_flush(link);
 }
 
 static void note(struct end *e, const struct lh_buf *bytes)
@@ -103,7 +107,7 @@ static void note(struct end *e, const struct lh_buf *bytes)
     changed(e);
 }
 
-static void serve_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+static void serve_message(void *arg, struct lh_transport_link *link, struct lh_buf bytes)
 {
     struct end *e = arg;
 
@@ -111,21 +115,21 @@ static void serve_message(void *arg, struct lh_rpc_link *link, struct lh_buf byt
     if (e->mute)
         lh_buf_clear(&bytes);
     else
-        lh_rpc_link_send(link, bytes);
+        lh_transport_link_send(link, bytes);
     if (!e->deaf)
-        lh_rpc_link_read(link);
-    lh_rpc_link_flush(link);
+        lh_transport_link_read(link);
+    lh_transport_link_flush(link);
 }
 
-static void call_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+static void call_message(void *arg, struct lh_transport_link *link, struct lh_buf bytes)
 {
     note(arg, &bytes);
     lh_buf_clear(&bytes);
-    lh_rpc_link_read(link);
-    lh_rpc_link_flush(link);
+    lh_transport_link_read(link);
+    lh_transport_link_flush(link);
 }
 
-static void end_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+static void end_closed(void *arg, struct lh_transport_link *link, int error, const char *text)
 {
     struct end *e = arg;
 
@@ -137,7 +141,7 @@ static void end_closed(void *arg, struct lh_rpc_link *link, int error, const cha
     changed(e);
 }
 
-static void end_released(void *arg, struct lh_rpc_link *link)
+static void end_released(void *arg, struct lh_transport_link *link)
 {
     struct end *e = arg;
 
@@ -149,9 +153,9 @@ static void end_released(void *arg, struct lh_rpc_link *link)
 
 static const char *const services[] = {"leasehold.Master", "leasehold.Leases", NULL};
 
-static struct lh_rpc_config config_of(struct end *e, const char *listen)
+static struct lh_transport_config config_of(struct end *e, const char *listen)
 {
-    return (struct lh_rpc_config){
+    return (struct lh_transport_config){
         .listen = listen,
         .threads = 2,
         .queue_calls = 3, /* so that there are many queues */
@@ -168,35 +172,36 @@ static struct lh_rpc_config config_of(struct end *e, const char *listen)
 
 static void end_begin(struct end *e, const char *listen)
 {
-    struct lh_rpc_config config = config_of(e, listen);
+    struct lh_transport_config config = config_of(e, listen);
     char why[200];
 
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
-    if (lh_rpc_create(&config, &e->rpc, why, sizeof why) != LH_OK)
+    if (lh_transport_create(tested, &config, &e->transport, why, sizeof why) != LH_OK)
         fail_msg("%s", why);
-    lh_rpc_start(e->rpc);
+    lh_transport_start(e->transport);
 }
 
 static void end_finish(struct end *e)
 {
-    lh_rpc_destroy(e->rpc);
+    lh_transport_destroy(e->transport);
     if (e->link != NULL)
-        lh_rpc_link_unref(e->link);
+        lh_transport_link_unref(e->link);
     e->link = NULL;
 }
 
 static void address_of(const struct end *server, char *to, size_t size)
 {
-    snprintf(to, size, "127.0.0.1:%d", lh_rpc_port(server->rpc));
+    snprintf(to, size, "127.0.0.1:%d", lh_transport_port(server->transport));
 }
 
-static struct lh_rpc_link *call(
+static struct lh_transport_link *call(
     struct end *client, enum lh_method method, const char *address, struct lh_duration timeout)
 {
-    struct lh_rpc_link *link = lh_rpc_link_open(client->rpc, method, address, timeout);
+    struct lh_transport_link *link =
+        lh_transport_link_open(client->transport, method, address, timeout);
 
-    lh_rpc_link_read(link);
+    lh_transport_link_read(link);
     return link;
 }
 
@@ -223,21 +228,21 @@ static void messages_come_back_whole_and_in_order(void **state)
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     for (int i = 1; i <= 300; i++) {
-        lh_rpc_link_send(link, pattern((size_t)(i * i), (uint8_t)i));
+        lh_transport_link_send(link, pattern((size_t)(i * i), (uint8_t)i));
         if (i % 7 == 0)
-            lh_rpc_link_flush(link);
+            lh_transport_link_flush(link);
     }
-    lh_rpc_link_flush(link);
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.messages == 300);
     EXPECT(&server, !server.disorder);
     EXPECT(&client, !client.disorder);
     EXPECT(&client, client.bytes == 9045050);
 
-    lh_rpc_link_close(link, LH_OK, NULL);
-    lh_rpc_link_flush(link);
-    lh_rpc_link_unref(link);
+    lh_transport_link_close(link, LH_OK, NULL);
+    lh_transport_link_flush(link);
+    lh_transport_link_unref(link);
     WAIT_UNTIL(&server, server.closed == 1);
     EXPECT(&server, server.error == LH_ERR_CANCELLED);
     WAIT_UNTIL(&client, client.released == 1);
@@ -264,13 +269,13 @@ static void a_message_of_many_large_and_small_slices_keeps_its_bytes(void **stat
     }
     size_t size = message.size;
     uint32_t crc = lh_buf_crc32c(&message, 0, size, 0);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(link, message);
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, message);
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.messages == 1);
     EXPECT(&client, client.last_size == size);
     EXPECT(&client, client.last_crc == crc);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
     end_finish(&server);
 }
@@ -284,20 +289,20 @@ static void who_does_not_read_is_sent_no_more(void **state)
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     for (uint8_t i = 1; i <= 3; i++)
-        lh_rpc_link_send(link, pattern(10, i));
-    lh_rpc_link_flush(link);
+        lh_transport_link_send(link, pattern(10, i));
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&server, server.opened == 1);
     EXPECT(&server, server.messages == 0);
-    struct lh_rpc_link *served = server.link;
+    struct lh_transport_link *served = server.link;
     for (int i = 1; i <= 3; i++) {
-        lh_rpc_link_read(served);
-        lh_rpc_link_flush(served);
+        lh_transport_link_read(served);
+        lh_transport_link_flush(served);
         WAIT_UNTIL(&client, client.messages == i);
         EXPECT(&server, server.messages == i);
     }
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
     end_finish(&server);
 }
@@ -313,13 +318,13 @@ static void a_served_link_ends_with_its_error_and_text(void **state)
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(link, pattern(10, 1));
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.closed == 1);
     EXPECT(&client, client.error == LH_ERR_STALE_VERSION);
     EXPECT(&client, strcmp(client.text, "not today: later") == 0);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
     end_finish(&server);
     EXPECT(&server, server.closed == 0);
@@ -334,13 +339,13 @@ static void a_deadline_ends_the_link(void **state)
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, lh_milliseconds(100));
-    lh_rpc_link_send(link, pattern(10, 1));
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, lh_milliseconds(100));
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.closed == 1);
     EXPECT(&client, client.error == LH_ERR_DEADLINE_EXCEEDED);
     WAIT_UNTIL(&server, server.closed == 1);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
     end_finish(&server);
 }
@@ -351,11 +356,12 @@ static void a_closed_link_is_dead_at_once(void **state)
 
     (void)state;
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, "127.0.0.1:1", LH_DURATION_FOREVER);
-    lh_rpc_link_close(link, LH_OK, NULL); /* before it was even started */
-    lh_rpc_link_send(link, pattern(10, 1));
-    lh_rpc_link_flush(link);
-    lh_rpc_link_unref(link);
+    struct lh_transport_link *link =
+        call(&client, LH_METHOD_APPEND, "127.0.0.1:1", LH_DURATION_FOREVER);
+    lh_transport_link_close(link, LH_OK, NULL); /* before it was even started */
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
+    lh_transport_link_unref(link);
     EXPECT(&client, client.released == 1);
     EXPECT(&client, client.closed == 0);
     end_finish(&client);
@@ -372,22 +378,22 @@ static void nobody_there_is_unavailable_and_later_somebody_is(void **state)
     end_finish(&server);
 
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.closed == 1);
     EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
     EXPECT(&client, strcmp(client.text, "") != 0);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
 
     struct end again = {0};
     end_begin(&again, address);
     bool answered = false;
     for (int tries = 2; !answered; tries++) {
         link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-        lh_rpc_link_send(link, pattern(10, 1));
-        lh_rpc_link_flush(link);
+        lh_transport_link_send(link, pattern(10, 1));
+        lh_transport_link_flush(link);
         WAIT_UNTIL(&client, client.closed == tries || (answered = client.messages == 1));
-        lh_rpc_link_unref(link);
+        lh_transport_link_unref(link);
         usleep(10000);
         assert_true(tries < 500);
     }
@@ -404,20 +410,20 @@ static void an_oversized_message_ends_its_link_alone(void **state)
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
     end_begin(&client, NULL);
-    struct lh_rpc_link *bad = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(bad, pattern(LH_MESSAGE_BYTES_MAX + 1, 1));
-    lh_rpc_link_flush(bad);
+    struct lh_transport_link *bad = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(bad, pattern(LH_MESSAGE_BYTES_MAX + 1, 1));
+    lh_transport_link_flush(bad);
     WAIT_UNTIL(&client, client.closed == 1);
     EXPECT(&client, client.error == LH_ERR_TOO_LARGE);
-    lh_rpc_link_unref(bad);
+    lh_transport_link_unref(bad);
     EXPECT(&server, server.messages == 0);
 
-    struct lh_rpc_link *good = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(good, pattern(LH_MESSAGE_BYTES_MAX, 1));
-    lh_rpc_link_flush(good);
+    struct lh_transport_link *good = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(good, pattern(LH_MESSAGE_BYTES_MAX, 1));
+    lh_transport_link_flush(good);
     WAIT_UNTIL(&client, client.messages == 1);
     EXPECT(&client, client.bytes == LH_MESSAGE_BYTES_MAX);
-    lh_rpc_link_unref(good);
+    lh_transport_link_unref(good);
     end_finish(&client);
     end_finish(&server);
 }
@@ -437,22 +443,22 @@ static void *call_wildly(void *arg)
     uint32_t random = c->seed;
 
     for (int i = 0; i < CALLS; i++) {
-        struct lh_rpc_link *link =
+        struct lh_transport_link *link =
             call(c->client, LH_METHOD_APPEND, c->address, LH_DURATION_FOREVER);
         for (int step = 0; step < 6; step++) {
             random = random * 1664525u + 1013904223u;
             if (random >> 30 == 0)
-                lh_rpc_link_send(link, pattern(random >> 16 & 0xfff, 1));
+                lh_transport_link_send(link, pattern(random >> 16 & 0xfff, 1));
             else if (random >> 30 == 1)
-                lh_rpc_link_read(link);
+                lh_transport_link_read(link);
             else if (random >> 29 == 4)
-                lh_rpc_link_close(link, LH_OK, NULL);
+                lh_transport_link_close(link, LH_OK, NULL);
             else
-                lh_rpc_link_flush(link);
+                lh_transport_link_flush(link);
         }
-        lh_rpc_link_close(link, LH_OK, NULL);
-        lh_rpc_link_flush(link);
-        lh_rpc_link_unref(link);
+        lh_transport_link_close(link, LH_OK, NULL);
+        lh_transport_link_flush(link);
+        lh_transport_link_unref(link);
     }
     return NULL;
 }
@@ -487,7 +493,7 @@ enum { STREAMS = 400 };
 /* More than there can be queues for, were each to have no more than its share. */
 static void many_streams_stand_at_once_and_all_are_answered(void **state)
 {
-    static struct lh_rpc_link *links[STREAMS];
+    static struct lh_transport_link *links[STREAMS];
     struct end server = {.patient = true}, client = {.patient = true};
     char address[64];
 
@@ -499,23 +505,23 @@ static void many_streams_stand_at_once_and_all_are_answered(void **state)
         links[i] = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     for (int round = 1; round <= 3; round++) {
         for (int i = 0; i < STREAMS; i++) {
-            lh_rpc_link_send(links[i], pattern(100, 1));
-            lh_rpc_link_flush(links[i]);
+            lh_transport_link_send(links[i], pattern(100, 1));
+            lh_transport_link_flush(links[i]);
         }
         WAIT_UNTIL(&client, client.messages == round * STREAMS);
     }
     for (int i = 0; i < STREAMS; i += 2) {
-        lh_rpc_link_close(links[i], LH_OK, NULL);
-        lh_rpc_link_flush(links[i]);
+        lh_transport_link_close(links[i], LH_OK, NULL);
+        lh_transport_link_flush(links[i]);
     }
     WAIT_UNTIL(&server, server.closed == STREAMS / 2);
     for (int i = 1; i < STREAMS; i += 2) {
-        lh_rpc_link_send(links[i], pattern(100, 1));
-        lh_rpc_link_flush(links[i]);
+        lh_transport_link_send(links[i], pattern(100, 1));
+        lh_transport_link_flush(links[i]);
     }
     WAIT_UNTIL(&client, client.messages == 3 * STREAMS + STREAMS / 2);
     for (int i = 0; i < STREAMS; i++)
-        lh_rpc_link_unref(links[i]);
+        lh_transport_link_unref(links[i]);
     end_finish(&client);
     end_finish(&server);
     EXPECT(&server, server.released == STREAMS);
@@ -526,7 +532,7 @@ static void many_streams_stand_at_once_and_all_are_answered(void **state)
 static void a_shutdown_in_mid_traffic_ends_cleanly(void **state)
 {
     struct end server = {0}, client = {0};
-    struct lh_rpc_link *links[20];
+    struct lh_transport_link *links[20];
     char address[64];
 
     (void)state;
@@ -536,17 +542,17 @@ static void a_shutdown_in_mid_traffic_ends_cleanly(void **state)
     for (int i = 0; i < 20; i++) {
         links[i] = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
         for (int m = 0; m < 20; m++)
-            lh_rpc_link_send(links[i], pattern(50000, 1));
-        lh_rpc_link_flush(links[i]);
+            lh_transport_link_send(links[i], pattern(50000, 1));
+        lh_transport_link_flush(links[i]);
     }
     WAIT_UNTIL(&client, client.messages >= 10);
     end_finish(&server);
     WAIT_UNTIL(&client, client.closed == 20);
     EXPECT(&server, server.released == server.opened);
     for (int i = 0; i < 20; i++) {
-        lh_rpc_link_send(links[i], pattern(10, 1)); /* in vain, but harmless */
-        lh_rpc_link_flush(links[i]);
-        lh_rpc_link_unref(links[i]);
+        lh_transport_link_send(links[i], pattern(10, 1)); /* in vain, but harmless */
+        lh_transport_link_flush(links[i]);
+        lh_transport_link_unref(links[i]);
     }
     end_finish(&client);
     EXPECT(&client, client.released == 20);
@@ -559,7 +565,7 @@ static _Noreturn void serve_in_child(void)
     struct end server = {0};
 
     end_begin(&server, "127.0.0.1:0");
-    printf("%d\n", lh_rpc_port(server.rpc));
+    printf("%d\n", lh_transport_port(server.transport));
     fflush(stdout);
     for (;;)
         pause();
@@ -594,16 +600,16 @@ static void a_peer_lost_by(int signal_number)
     pid_t pid = spawn_server(address, sizeof address);
 
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
-    lh_rpc_link_send(link, pattern(10, 1));
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.messages == 1);
     kill(pid, signal_number);
     WAIT_UNTIL(&client, client.closed == 1);
     EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
 }
 
@@ -624,11 +630,11 @@ static void a_peer_that_falls_silent_is_noticed(void **state)
 static void expect_refused(const char *listen, int expected, const char *names)
 {
     struct end e = {0};
-    struct lh_rpc_config config = config_of(&e, listen);
-    struct lh_rpc *rpc;
+    struct lh_transport_config config = config_of(&e, listen);
+    struct lh_transport *transport;
     char why[200] = "";
 
-    assert_int_equal(lh_rpc_create(&config, &rpc, why, sizeof why), expected);
+    assert_int_equal(lh_transport_create(tested, &config, &transport, why, sizeof why), expected);
     if (strstr(why, names) == NULL)
         fail_msg("'%s' does not name '%s'", why, names);
 }
@@ -645,7 +651,7 @@ static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **stat
 
     snprintf(path, sizeof path, "unix:/tmp/rpc_test.%d.sock", (int)getpid());
     end_begin(&local, path);
-    assert_int_equal(lh_rpc_port(local.rpc), 0);
+    assert_int_equal(lh_transport_port(local.transport), 0);
     expect_refused(path, LH_ERR_ADDRESS_IN_USE, path);
     expect_refused("unix:/nowhere/at/all/socket", LH_ERR_SYSTEM, "No such file");
     expect_refused("127.0.0.1", LH_ERR_INVALID_ARGUMENT, "'127.0.0.1' is not an address");
@@ -657,11 +663,11 @@ static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **stat
 
     struct end client = {0};
     end_begin(&client, NULL);
-    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, path, LH_DURATION_FOREVER);
-    lh_rpc_link_send(link, pattern(10, 1));
-    lh_rpc_link_flush(link);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, path, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
     WAIT_UNTIL(&client, client.messages == 1);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     end_finish(&client);
     end_finish(&local);
     unlink(path + strlen("unix:"));
@@ -747,8 +753,8 @@ static void a_half_closed_stream_is_still_answered(void **state)
     assert_true(lh_stranger_read(s, reply, sizeof reply, &size));
     assert_int_equal(size, 2);
     EXPECT(&server, server.closed == 0);
-    lh_rpc_link_close(server.link, LH_OK, NULL);
-    lh_rpc_link_flush(server.link);
+    lh_transport_link_close(server.link, LH_OK, NULL);
+    lh_transport_link_flush(server.link);
     expect_status(s, STATUS_OK, "");
     end_finish(&server);
 }
@@ -805,7 +811,7 @@ static void health_is_told_and_its_changes_too(void **state)
 
     struct lh_stranger *s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "", 0);
     assert_int_equal(read_health(s), NOT_SERVING);
-    lh_rpc_set_serving(server.rpc, true, false);
+    lh_transport_set_serving(server.transport, true, false);
     assert_int_equal(read_health(s), SERVING);
     assert_int_equal(check(address, "", 0), SERVING);
     assert_int_equal(check(address, "\n\20leasehold.Leases", 18), NOT_SERVING);
@@ -814,7 +820,7 @@ static void health_is_told_and_its_changes_too(void **state)
     /* A standby's services are not served: they have a state of their own. */
     s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\20leasehold.Master", 18);
     assert_int_equal(read_health(s), NOT_SERVING);
-    lh_rpc_set_serving(server.rpc, true, true);
+    lh_transport_set_serving(server.transport, true, true);
     assert_int_equal(read_health(s), SERVING);
     assert_int_equal(check(address, "\n\20leasehold.Leases", 18), SERVING);
     end_watch(s);

@@ -3,9 +3,10 @@
 #include "access/access.h"
 #include "base/alloc.h"
 #include "client/command/authority.h"
+#include "grpc/rpc.h"
 #include "proto/codec.h"
-#include "rpc/rpc.h"
 #include "runtime/tls_options.h"
+#include "runtime/transport.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -71,14 +72,14 @@ static int make_authorities(void **state)
     return 0;
 }
 
-static struct lh_rpc_tls files_of(const char *node)
+static struct lh_tls_files files_of(const char *node)
 {
     char name[3][100];
 
     snprintf(name[0], 100, "%s/ca.pem", node);
     snprintf(name[1], 100, "%s/cert.pem", node);
     snprintf(name[2], 100, "%s/key.pem", node);
-    return (struct lh_rpc_tls){in(name[0]), in(name[1]), in(name[2])};
+    return (struct lh_tls_files){in(name[0]), in(name[1]), in(name[2])};
 }
 
 static void write_text(const char *path, const char *text)
@@ -99,7 +100,7 @@ static void pause_ms(long ms)
 
 /* ---- files ---- */
 
-static void expect_unusable(struct lh_rpc_tls files, enum lh_tls_use use, const char *sentence)
+static void expect_unusable(struct lh_tls_files files, enum lh_tls_use use, const char *sentence)
 {
     struct lh_tls *tls;
     char why[700] = "";
@@ -112,7 +113,7 @@ static void expect_unusable(struct lh_rpc_tls files, enum lh_tls_use use, const 
 
 static void what_is_wrong_with_a_file_is_said_at_the_start(void **state)
 {
-    struct lh_rpc_tls good = files_of("m"), ann = files_of("ann"), bad;
+    struct lh_tls_files good = files_of("m"), ann = files_of("ann"), bad;
 
     (void)state;
     write_text(in("garbage"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
@@ -143,7 +144,7 @@ static void what_is_wrong_with_a_file_is_said_at_the_start(void **state)
 
 static void the_files_of_etcd_need_not_be_of_its_authority(void **state)
 {
-    struct lh_rpc_tls files = files_of("eve");
+    struct lh_tls_files files = files_of("eve");
     struct lh_tls *tls;
     char why[700];
 
@@ -151,7 +152,7 @@ static void the_files_of_etcd_need_not_be_of_its_authority(void **state)
     files.ca_file = in("ca/ca.pem");
     assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
     lh_tls_unref(tls);
-    files = (struct lh_rpc_tls){.ca_file = in("ca/ca.pem")};
+    files = (struct lh_tls_files){.ca_file = in("ca/ca.pem")};
     assert_int_equal(lh_tls_open(&files, LH_TLS_FOREIGN, NULL, &tls, why, sizeof why), LH_OK);
     struct lh_tls_figures f = {0};
     lh_tls_figures(tls, &f);
@@ -251,11 +252,11 @@ static void what_was_issued_can_be_shown_and_its_key_is_private(void **state)
 /* ---- two ends ---- */
 
 struct end {
-    struct lh_rpc *rpc;
+    struct lh_transport *transport;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char identity[LH_LINK_IDENTITY_MAX + 1]; /* of who called last */
-    struct lh_rpc_link *served;              /* the last one, with a reference */
+    struct lh_transport_link *served;        /* the last one, with a reference */
     unsigned opened, messages, closed;
     int error;
     char text[400];
@@ -283,26 +284,27 @@ static void notify(struct end *e)
         assert_true(it_is);                                                                        \
     } while (0)
 
-static void on_opened(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
+static void on_opened(
+    void *arg, struct lh_transport_link *link, enum lh_method method, const char *peer)
 {
     struct end *e = arg;
 
     (void)method;
     (void)peer;
     pthread_mutex_lock(&e->lock);
-    struct lh_rpc_link *before = e->served;
+    struct lh_transport_link *before = e->served;
     e->served = link;
     e->opened++;
-    snprintf(e->identity, sizeof e->identity, "%s", lh_rpc_link_identity(link));
+    snprintf(e->identity, sizeof e->identity, "%s", lh_transport_link_identity(link));
     notify(e);
     if (before != NULL)
-        lh_rpc_link_unref(before);
-    lh_rpc_link_read(link);
-    lh_rpc_link_flush(link);
+        lh_transport_link_unref(before);
+    lh_transport_link_read(link);
+    lh_transport_link_flush(link);
 }
 
 /* The served side sends back what it is sent. */
-static void on_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+static void on_message(void *arg, struct lh_transport_link *link, struct lh_buf bytes)
 {
     struct end *e = arg;
 
@@ -311,14 +313,14 @@ static void on_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
     bool serves = e->served != NULL;
     notify(e);
     if (serves)
-        lh_rpc_link_send(link, bytes);
+        lh_transport_link_send(link, bytes);
     else
         lh_buf_clear(&bytes);
-    lh_rpc_link_read(link);
-    lh_rpc_link_flush(link);
+    lh_transport_link_read(link);
+    lh_transport_link_flush(link);
 }
 
-static void on_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+static void on_closed(void *arg, struct lh_transport_link *link, int error, const char *text)
 {
     struct end *e = arg;
 
@@ -360,7 +362,7 @@ static bool calls_etcd;
 /* `node` NULL: without TLS. */
 static void begin(struct end *e, const char *listen, const char *node)
 {
-    struct lh_rpc_config config = {
+    struct lh_transport_config config = {
         .listen = listen,
         .threads = 2,
         .log = count_log,
@@ -379,45 +381,45 @@ static void begin(struct end *e, const char *listen, const char *node)
         config.tls = files_of(node);
     if (calls_etcd)
         config.foreign_tls = files_of(node);
-    if (lh_rpc_create(&config, &e->rpc, why, sizeof why) != LH_OK)
+    if (lh_transport_create(&lh_rpc_transport, &config, &e->transport, why, sizeof why) != LH_OK)
         fail_msg("%s", why);
-    lh_rpc_start(e->rpc);
+    lh_transport_start(e->transport);
 }
 
 static void finish(struct end *e)
 {
-    lh_rpc_destroy(e->rpc);
+    lh_transport_destroy(e->transport);
     if (e->served != NULL)
-        lh_rpc_link_unref(e->served);
+        lh_transport_link_unref(e->served);
 }
 
-static void send_one(struct lh_rpc_link *link)
+static void send_one(struct lh_transport_link *link)
 {
     uint8_t *to;
     struct lh_buf bytes = lh_buf_alloc(100, &to);
 
     memset(to, 7, 100);
-    lh_rpc_link_send(link, bytes);
-    lh_rpc_link_flush(link);
+    lh_transport_link_send(link, bytes);
+    lh_transport_link_flush(link);
 }
 
 /* A stream of the client's to the server. */
-static struct lh_rpc_link *call(struct end *client, const struct end *server)
+static struct lh_transport_link *call(struct end *client, const struct end *server)
 {
     char address[64];
 
-    snprintf(address, sizeof address, "127.0.0.1:%d", lh_rpc_port(server->rpc));
-    struct lh_rpc_link *link =
-        lh_rpc_link_open(client->rpc, LH_METHOD_SESSION, address, lh_seconds(60));
-    lh_rpc_link_read(link);
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_transport_port(server->transport));
+    struct lh_transport_link *link =
+        lh_transport_link_open(client->transport, LH_METHOD_SESSION, address, lh_seconds(60));
+    lh_transport_link_read(link);
     return link;
 }
 
-static void end_link(struct lh_rpc_link *link)
+static void end_link(struct lh_transport_link *link)
 {
-    lh_rpc_link_close(link, LH_ERR_CANCELLED, NULL);
-    lh_rpc_link_flush(link);
-    lh_rpc_link_unref(link);
+    lh_transport_link_close(link, LH_ERR_CANCELLED, NULL);
+    lh_transport_link_flush(link);
+    lh_transport_link_unref(link);
 }
 
 static void a_link_comes_with_the_peers_identity(void **state)
@@ -427,7 +429,7 @@ static void a_link_comes_with_the_peers_identity(void **state)
     (void)state;
     begin(&server, "127.0.0.1:0", "m");
     begin(&client, NULL, "ann");
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.messages == 1);
     EXPECT(&server, strcmp(server.identity, "leasehold://admin/ann") == 0);
@@ -452,14 +454,14 @@ static void expect_no_link(const char *server_node, const char *client_node, con
 
     begin(&server, "127.0.0.1:0", server_node);
     begin(&client, NULL, client_node);
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.closed == 1);
     assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
     if (strstr(client.text, sentence) == NULL)
         fail_msg("\"%s\" is not in \"%s\"", sentence, client.text);
     EXPECT(&server, server.opened == 0);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     finish(&client);
     finish(&server);
 }
@@ -497,15 +499,15 @@ static void a_certificate_that_runs_out_meanwhile_is_refused(void **state)
     begin(&server, "127.0.0.1:0", "m");
     begin(&client, NULL, "brief");
     pause_ms(2100);
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.closed == 1);
     assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
     EXPECT(&server, server.opened == 0);
-    struct lh_rpc_figures f;
-    lh_rpc_figures(server.rpc, &f);
+    struct lh_transport_figures f;
+    lh_transport_figures(server.transport, &f);
     assert_true(f.tls.handshakes_failed > 0);
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     finish(&client);
     finish(&server);
 }
@@ -519,11 +521,12 @@ static bool is_answered(
 {
     char address[64];
 
-    snprintf(address, sizeof address, "127.0.0.1:%d", lh_rpc_port(server->rpc));
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_transport_port(server->transport));
     char *whom = lh_server_at(name, address);
-    struct lh_rpc_link *link = lh_rpc_link_open(client->rpc, method, whom, lh_seconds(60));
+    struct lh_transport_link *link =
+        lh_transport_link_open(client->transport, method, whom, lh_seconds(60));
     unsigned messages = client->messages, closed = client->closed;
-    lh_rpc_link_read(link);
+    lh_transport_link_read(link);
     send_one(link);
     WAIT_UNTIL(client, client->messages > messages || client->closed > closed);
     bool refused =
@@ -582,19 +585,19 @@ static void a_table_that_changes_ends_calls_to_who_may_not_answer_now(void **sta
     (void)state;
     begin(&server, "127.0.0.1:0", "m");
     begin(&client, NULL, "ann");
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.messages == 1);
-    lh_rpc_ask_who_answers(client.rpc);
+    lh_transport_ask_who_answers(client.transport);
     assert_true(is_answered(&client, &server, LH_METHOD_SESSION, ""));
     EXPECT(&client, client.closed == 0);
 
     assert_int_equal(lh_access_parse(lines, strlen(lines), &roles, why, sizeof why), LH_OK);
-    lh_rpc_ask_who_answers(client.rpc);
+    lh_transport_ask_who_answers(client.transport);
     WAIT_UNTIL(&client, client.closed == 1);
     assert_int_equal(client.error, LH_ERR_UNAVAILABLE);
     assert_non_null(strstr(client.text, "not the one that is meant any more"));
-    lh_rpc_link_unref(link);
+    lh_transport_link_unref(link);
     assert_false(is_answered(&client, &server, LH_METHOD_SESSION, ""));
     finish(&client);
     lh_access_free(roles);
@@ -607,12 +610,12 @@ static void a_table_that_changes_ends_calls_to_who_may_not_answer_now(void **sta
 /* As a server does all the time, until so many were taken up or found unusable. */
 static void housekeep_until(struct end *e, uint64_t renewed, uint64_t refused)
 {
-    struct lh_rpc_figures f = {0};
+    struct lh_transport_figures f = {0};
 
     while (f.tls.renewed < renewed || f.tls.refused < refused) {
         pause_ms(20);
-        lh_rpc_housekeep(e->rpc);
-        lh_rpc_figures(e->rpc, &f);
+        lh_transport_housekeep(e->transport);
+        lh_transport_figures(e->transport, &f);
     }
     assert_int_equal(f.tls.renewed, renewed);
     assert_int_equal(f.tls.refused, refused);
@@ -635,7 +638,7 @@ static void hear_ended(enum lh_level level, const char *text)
 /* Others refuse it then; the server's own log says why, once. */
 static void a_server_says_that_its_certificate_has_run_out(void **state)
 {
-    const struct lh_rpc_tls files = files_of("brief");
+    const struct lh_tls_files files = files_of("brief");
     struct lh_tls_figures f = {0};
     struct lh_tls *tls;
     char why[700];
@@ -671,7 +674,7 @@ static void renewed_files_are_for_new_connections_and_old_ones_go_on(void **stat
     issue("writer/before", "w");
     begin(&server, "127.0.0.1:0", "r");
     begin(&client, NULL, "w");
-    struct lh_rpc_link *old = call(&client, &server);
+    struct lh_transport_link *old = call(&client, &server);
     send_one(old);
     WAIT_UNTIL(&client, client.messages == 1);
 
@@ -686,7 +689,7 @@ static void renewed_files_are_for_new_connections_and_old_ones_go_on(void **stat
     append_file(in("ca/ca.pem"), in("w/ca.pem"));
     housekeep_until(&server, 2, 0);
     housekeep_until(&client, 2, 0);
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.messages == 2);
     EXPECT(&server, strcmp(server.identity, "leasehold://writer/after") == 0);
@@ -715,10 +718,10 @@ static void files_that_are_no_use_are_told_once_and_the_old_ones_stay(void **sta
     housekeep_until(&server, 0, 1);
     for (int i = 0; i < 70; i++) {
         pause_ms(20);
-        lh_rpc_housekeep(server.rpc);
+        lh_transport_housekeep(server.transport);
     }
     assert_int_equal(atomic_load(&logged_errors), 1);
-    struct lh_rpc_link *link = call(&client, &server);
+    struct lh_transport_link *link = call(&client, &server);
     send_one(link);
     WAIT_UNTIL(&client, client.messages == 1);
     end_link(link);
