@@ -88,6 +88,12 @@ END
     # shellcheck disable=SC2086
     gcc "$work/program.c" -o "$work/program" -I"$root/usr/include" -L"$root$lib" $flags
     has program "$(LD_LIBRARY_PATH=$root$lib "$work/program")" '^OK$'
+    # And with the library in it, as docs/api.md says: the archive is one object, so all of it.
+    flags=$(PKG_CONFIG_LIBDIR=$root$lib/pkgconfig pkg-config --cflags --libs --static leasehold |
+        sed 's/-lleasehold/-l:libleasehold.a/')
+    # shellcheck disable=SC2086
+    gcc "$work/program.c" -o "$work/program" -I"$root/usr/include" -L"$root$lib" $flags
+    has "static program" "$("$work/program")" '^OK$'
     has python3 "$(LD_LIBRARY_PATH=$root$lib PYTHONPATH=$root/usr/lib/python3/dist-packages \
         /usr/bin/python3 -B -c 'import leasehold, leasehold.aio; print(leasehold.__file__)')" \
         "^$root/usr/lib/python3/dist-packages/leasehold/"
