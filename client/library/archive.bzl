@@ -32,6 +32,10 @@ def _archive_impl(ctx):
             out = ctx.outputs.out.path,
         ),
     )
+    return [DefaultInfo(
+        files = depset([ctx.outputs.out]),
+        runfiles = ctx.runfiles(files = [ctx.outputs.out]),
+    )]
 
 lh_archive = rule(
     implementation = _archive_impl,

@@ -294,7 +294,7 @@ static void who_asks_who_acts_has_seen_reigns_too(void **state)
 /* An open chunk's holder goes on, as when its stream broke. */
 static void leases_go_on_in_a_raised_reign(void **state)
 {
-    struct server *primary;
+    struct server *primary = NULL;
     Leasehold__ChunkVersion held = LEASEHOLD__CHUNK_VERSION__INIT;
 
     (void)state;
