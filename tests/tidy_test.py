@@ -248,7 +248,7 @@ WORDS = {
     r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
     r"\banew\b": (119, "again"),
     r"\bunder way\b": (243, "in flight"),
-    r"\btold\b": (436, "reported, notified"),
+    r"\btold\b": (435, "reported, notified"),
     r"\brooms?\b": (255, "space, memory"),
 }
 # They name the words, or quote what was.

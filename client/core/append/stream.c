@@ -59,11 +59,13 @@ static struct lh_duration three_times(struct lh_duration d)
     return lh_duration_add(d, lh_duration_add(d, d));
 }
 
-static void stream_message(void *owner, const void *message, struct lh_buf *payload)
+static void stream_message(
+    void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_stream *s = owner;
+    struct lh_client_stream *s = LH_OWNER(link, struct lh_client_stream, link);
     const Leasehold__AppendReply *m = message;
 
+    (void)core;
     (void)payload;
     s->heard = s->client->now;
     lh_client_stream_touch(s);
@@ -88,23 +90,29 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
     }
 }
 
-static void stream_sent(void *owner)
+static void stream_sent(void *core, struct lh_link *link)
 {
-    struct lh_client_stream *s = owner;
+    struct lh_client_stream *s = LH_OWNER(link, struct lh_client_stream, link);
 
+    (void)core;
     s->writing = false;
     lh_client_stream_touch(s);
 }
 
-static void stream_closed(void *owner, int error, const char *text)
+static void stream_closed(void *core, struct lh_link *link, int error, const char *text)
 {
+    (void)core;
     /* A status of the transport is no verdict, except when the server could not read the request.
      */
     if (error != LH_ERR_MALFORMED && error != LH_ERR_INVALID_ARGUMENT &&
         error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE && error != LH_ERR_PERMISSION)
         error = LH_ERR_UNAVAILABLE;
-    lh_client_stream_end(owner, error, text != NULL ? text : "the connection was lost");
+    lh_client_stream_end(LH_OWNER(link, struct lh_client_stream, link), error,
+        text != NULL ? text : "the connection was lost");
 }
+
+static const struct lh_link_user stream_links = {
+    .message = stream_message, .sent = stream_sent, .closed = stream_closed};
 
 void lh_client_stream_owes(struct lh_client_stream *s, int answers)
 {
@@ -200,11 +208,8 @@ struct lh_client_stream *lh_client_stream_to(
     s->timer.fire = look_for_life;
     s->idle.fire = too_long_idle;
     s->silence = c->config.hang_timeout;
-    s->link = (struct lh_client_link){.owner = s,
-        .on_message = stream_message,
-        .on_sent = stream_sent,
-        .on_closed = stream_closed};
-    lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    s->link.user = &stream_links;
+    lh_link_open(&c->links, c->fx, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     s->id = s->link.id;
     DL_APPEND(all->all, s);
     HASH_ADD_KEYPTR(of_address, all->newest, s->address, strlen(s->address), s);

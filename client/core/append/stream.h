@@ -47,8 +47,8 @@ struct lh_client_stream {
     bool newest;                          /* ... and not over */
     bool touched;                         /* in their list of those to be looked at */
     struct lh_client_stream *next_touched;
-    struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
-    uint64_t id;                /* of its link, also then: newer ones have higher numbers */
+    struct lh_link link; /* `id` 0: it is over and its writers are leaving */
+    uint64_t id;         /* of its link, also then: newer ones have higher numbers */
     char *address;
     struct lh_client_lane *lanes;    /* by number */
     struct lh_client_lane *joinable; /* by key */

@@ -69,7 +69,7 @@ struct lh_client_session {
     /* The stream. */
     enum lh_client_session_phase phase;
     struct lh_client_waiter waiter;
-    struct lh_client_link link;
+    struct lh_link link;
     struct lh_timer retry;         /* PAUSE: its end. Else set while something is unanswered */
     struct lh_timer beat;          /* UP, SHOWING: the next heartbeat */
     uint64_t stream;               /* counts them (PS-2) */
