@@ -69,7 +69,8 @@ static void forget_stream(struct lh_client_session *s)
     lh_client_users(s)->stream_over(s);
     lh_client_session_show_end(s);
     s->asked = LH_INSTANT_NEVER;
-    s->writing = s->beat_wanted = false;
+    s->outbox.in_flight = 0;
+    s->beat_wanted = false;
     s->phase = LH_CLIENT_STREAM_NONE;
 }
 
