@@ -1,9 +1,10 @@
 /* Streams of Watch that ask for locks. The last events are kept in memory while anybody watches,
- * and each watcher follows them as far as it has come, with one reply in flight at a time. It
- * begins with the locks that are in force, page by page in the order of names and, under one name,
- * of sessions; what happens meanwhile to a lock that was in a page follows, and what happens to one
- * that was not is in its page. So a stream's events are a history that could have been. A watcher
- * that does not read in time finds that its next event is not kept any more: it begins again. */
+ * and each watcher follows them as far as it has come, with one reply in flight at a time; in
+ * queues of their own, as those of values are (values/watch.c). It begins with the locks that are
+ * in force, page by page in the order of names and, under one name, of sessions; what happens
+ * meanwhile to a lock that was in a page follows, and what happens to one that was not is in its
+ * page. So a stream's events are a history that could have been. A watcher that does not read in
+ * time finds that its next event is not kept any more: it begins again. */
 #include "master/locks/watch.h"
 #include "master/tables/replies.h"
 

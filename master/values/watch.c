@@ -1,5 +1,6 @@
 /* Streams of Watch (VAL-6). A watcher follows the history of changes, each as far as it has
- * come, and has one reply in flight at a time. One that the history does not reach back for
+ * come, and has one reply in flight at a time; what gathers is the history, and a step does only so
+ * much for all, so their queues are not flow/outbox.h. One that the history does not reach back for
  * begins again: with the values that are there as of one revision, page by page in the order of
  * names, and then with what has changed since. What it has is whole when it has caught up; only
  * then `more` is false. */
