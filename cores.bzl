@@ -14,6 +14,7 @@ PROBED_USERS = [
     "//client:__subpackages__",
     "//evidence:__pkg__",
     "//finder:__pkg__",
+    "//flow:__pkg__",
     "//lease:__pkg__",
     "//master:__subpackages__",
     "//sim:__subpackages__",

@@ -193,7 +193,7 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
         if (lh_cs_cluster_refuses(&cs->host, l, in->message))
             return;
     }
-    lh_cs_link_message(&cs->host, in->link, in->message, &in->payload);
+    lh_links_take(&cs->host.links.all, &cs->host, in);
 }
 
 static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
@@ -204,19 +204,19 @@ static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
         return;
     switch (in->method) {
     case LH_METHOD_APPEND:
-        lh_cs_link_add(host, in->link, &lh_cs_append_links, cs->primaries, NULL);
+        lh_cs_link_serve(host, in, &lh_cs_append_links, cs->primaries);
         break;
     case LH_METHOD_REPLICATE:
-        lh_cs_link_add(host, in->link, &lh_cs_replicate_links, cs->serving, NULL);
+        lh_cs_link_serve(host, in, &lh_cs_replicate_links, cs->serving);
         break;
     case LH_METHOD_READ:
-        lh_cs_link_add(host, in->link, &lh_cs_read_links, cs->serving, NULL);
+        lh_cs_link_serve(host, in, &lh_cs_read_links, cs->serving);
         break;
     case LH_METHOD_SETTLE:
-        lh_cs_link_add(host, in->link, &lh_cs_settle_links, cs->serving, NULL);
+        lh_cs_link_serve(host, in, &lh_cs_settle_links, cs->serving);
         break;
     case LH_METHOD_IDENTIFY:
-        lh_cs_link_add(host, in->link, &lh_cs_identify_links, cs->session, NULL);
+        lh_cs_link_serve(host, in, &lh_cs_identify_links, cs->session);
         break;
     default:
         lh_fx_close(host->fx, in->link, LH_ERR_UNIMPLEMENTED,
@@ -266,16 +266,10 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         on_message(cs, in);
         break;
     case LH_IN_PROGRESS:
-        lh_cs_link_progress(&cs->host, in->link);
-        break;
     case LH_IN_SENT:
-        lh_cs_link_sent(&cs->host, in->link);
-        break;
     case LH_IN_HALF_CLOSED:
-        lh_cs_link_half_closed(&cs->host, in->link);
-        break;
     case LH_IN_LINK_CLOSED:
-        lh_cs_link_closed(&cs->host, in->link, in->error, in->text);
+        lh_links_take(&cs->host.links.all, &cs->host, in);
         break;
     case LH_IN_DISK:
         lh_cs_disk_done(&cs->logs, in);

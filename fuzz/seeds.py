@@ -19,6 +19,7 @@ USUAL = {
     "decoders": [],
     "edges": [],
     "files": [],
+    "flow": [],
     "page": [],
     # Etcd answers as it should (0), and timers go on; then others write, and it is watched.
     "reigns": 40 * [TIMER] + [128 + 8, TIMER, 0, 129 + 8, 135] + 8 * [TIMER] + [129, 135] +

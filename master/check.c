@@ -1,6 +1,7 @@
 /* What must hold between any two steps. */
 #include "master/locks/locks.h"
 #include "master/master.h"
+#include "master/sessions/sessions.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
@@ -186,8 +187,7 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
     LH_ASSERT(!s->dirty);
     LH_ASSERT(!s->session.announced || !s->session.announcing);
     if (s->session.link != 0) {
-        struct lh_m_link *l;
-        HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
+        const struct lh_m_link *l = lh_m_stream(m, s->session.link);
         LH_ASSERT(l != NULL && l->session == &s->session);
     }
     lh_lease_client_check(&m->leases, &s->session.client);
@@ -336,8 +336,7 @@ static void check_program(const struct lh_master *m, const struct lh_m_program *
     LH_ASSERT(!p->over || ((p->closed || p->session.link == 0) && p->request_count == 0));
     LH_ASSERT(p->session.link != 0 || (p->parked || p->over || !m->started));
     if (p->session.link != 0) {
-        struct lh_m_link *l;
-        HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
+        const struct lh_m_link *l = lh_m_stream(m, p->session.link);
         LH_ASSERT(l != NULL && l->session == &p->session);
     }
     lh_lease_client_check(&m->leases, &p->session.client);
@@ -392,6 +391,7 @@ void lh_master_check(const struct lh_master *m)
     if (m->stopped)
         return; /* memory may be ahead for good, and nobody acts on it */
     lh_grantor_check(m->leases.engine);
+    lh_links_check(&m->links);
     check_pairs(m);
     LH_IDMAP_FOREACH(c, &m->chunks)
         check_chunk(m, c);

@@ -80,9 +80,12 @@ void lh_master_destroy(struct lh_master *m)
         lh_timer_unset(&m->timers, m->timers.heap[0]);
     lh_timers_deinit(&m->timers);
     lh_m_values_deinit(m);
-    struct lh_m_waiter *w, *next_waiter;
-    HASH_ITER(hh, m->waiters, w, next_waiter)
-        lh_m_waiter_free(m, w);
+    struct lh_link *l, *next;
+    LH_LINKS_FOREACH(&m->links, &lh_m_stream_links, l, next)
+        lh_m_stream_forget(m, LH_OWNER(l, struct lh_m_link, link));
+    struct lh_m_file_active *waited;
+    while ((waited = TAILQ_FIRST(&m->waited)) != NULL)
+        lh_m_waiter_free(m, TAILQ_FIRST(&waited->waiters));
     struct lh_m_prealloc *prealloc;
     LH_IDMAP_FOREACH(prealloc, &m->preallocs)
         lh_m_prealloc_free(m, prealloc);
@@ -121,14 +124,6 @@ void lh_master_destroy(struct lh_master *m)
         free(t);
     }
     lh_idmap_deinit(&m->tombstones);
-    struct lh_m_link *l, *next_link;
-    HASH_ITER(hh, m->links, l, next_link) {
-        lh_m_stream_forget_pieces(m, l);
-        HASH_DELETE(hh, m->links, l);
-        free(l->identity);
-        free(l->peer);
-        free(l);
-    }
     free_queues(m);
     lh_m_locks_deinit(m);
     free_leases(m);

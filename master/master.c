@@ -103,11 +103,6 @@ static void start(struct lh_master *m)
 
 static void unary(struct lh_master *m, uint64_t link, enum lh_method method, const void *message)
 {
-    struct lh_m_waiter *w;
-
-    HASH_FIND(hh, m->waiters, &link, sizeof link, w);
-    if (w != NULL || lh_m_cancel_waits(m, link) || lh_m_pending_on(m, link) != NULL)
-        return; /* a second message on a call that has one */
     m->counts.calls[method]++;
     if (!lh_m_call(m, link, method, message))
         lh_fx_close(m->fx, link, LH_ERR_UNIMPLEMENTED, "this is a master, not a chunkserver");
@@ -115,8 +110,6 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
 
 static void on_stop(struct lh_master *m)
 {
-    struct lh_m_link *l, *next;
-
     if (m->stopping)
         return;
     m->stopping = true;
@@ -124,10 +117,7 @@ static void on_stop(struct lh_master *m)
     lh_m_reach_stop(m);
     lh_m_locks_stop(m);
     lh_m_values_stop(m, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    HASH_ITER(hh, m->links, l, next) {
-        lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        lh_m_stream_closed(m, l->id, "the master stops");
-    }
+    lh_m_streams_end(m, LH_ERR_SHUTTING_DOWN, "the master is shutting down", "the master stops");
 }
 
 /* Whose stream is it? LH_M_CLIENTS: it is none of a session. */
@@ -162,31 +152,15 @@ static void on_message(struct lh_master *m, struct lh_input *in)
         snprintf(
             text, sizeof text, "it is of cluster %.64s, and not of the caller's", m->cluster_id);
         lh_fx_close(m->fx, in->link, LH_ERR_NOT_ACTIVE, text);
-    } else if (client_of(in->method) != LH_M_CLIENTS)
-        lh_m_stream_message(m, in->link, in->message);
+    } else if (lh_link_find(&m->links, in->link) != NULL)
+        lh_links_take(&m->links, m, in); /* not the first one of a call, which has one */
     else if (in->method == LH_METHOD_WATCH)
         lh_m_watch_message(m, in->link, in->message);
-    else {
+    else if (client_of(in->method) == LH_M_CLIENTS) {
         m->caller = in->identity;
         unary(m, in->link, in->method, in->message);
         m->caller = NULL;
     }
-}
-
-static void on_link_closed(struct lh_master *m, struct lh_input *in)
-{
-    if (in->method == LH_METHOD_IDENTIFY) {
-        lh_m_reach_closed(m, in->link, in->error, in->text);
-        return;
-    }
-    if (client_of(in->method) != LH_M_CLIENTS) {
-        lh_m_stream_closed(m, in->link, NULL);
-        return;
-    }
-    lh_m_waiter_closed(m, in->link);
-    lh_m_cancel_closed(m, in->link);
-    lh_m_pending_closed(m, in->link);
-    lh_m_watch_closed(m, in->link);
 }
 
 /* What is asked on a link is looked at when it comes; a stream of a session is somebody's. */
@@ -203,7 +177,7 @@ static void on_link_opened(struct lh_master *m, struct lh_input *in)
         if (client_of(in->method) == LH_M_CHUNKSERVER)
             lh_m_refused_note(m, NULL, NULL, in->text, in->identity, LH_ERR_PERMISSION, text);
     } else
-        lh_m_stream_opened(m, in->link, client_of(in->method), in->text, in->identity);
+        lh_m_stream_opened(m, in, client_of(in->method));
 }
 
 static void dispatch(struct lh_master *m, struct lh_input *in)
@@ -216,19 +190,15 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         on_message(m, in);
         break;
     case LH_IN_LINK_CLOSED:
-        on_link_closed(m, in);
-        break;
-    case LH_IN_HALF_CLOSED:
-        if (in->method == LH_METHOD_WATCH)
-            break; /* it listens */
-        lh_fx_close(m->fx, in->link, LH_OK, NULL);
-        lh_m_stream_closed(m, in->link, "it has ended its session stream");
+        if (in->method == LH_METHOD_IDENTIFY) {
+            lh_m_reach_closed(m, in->link, in->error, in->text);
+            break;
+        }
+        lh_links_take(&m->links, m, in);
         break;
     case LH_IN_SENT:
-        if (client_of(in->method) == LH_M_PROGRAM)
-            lh_m_program_sent(m, in->link);
-        else
-            lh_m_watch_sent(m, in->link);
+    case LH_IN_HALF_CLOSED: /* a watcher listens */
+        lh_links_take(&m->links, m, in);
         break;
     case LH_IN_PERSISTED:
         lh_m_on_persisted(m, in->ticket, in->error);

@@ -64,7 +64,7 @@ static void leases(const struct lh_master *m, struct lh_metrics *out)
     lh_metrics_family(out, "leasehold_master_roll_seconds", LH_METRIC_HISTOGRAM,
         "From the intent to seal until the sealed length was known and the next chunk granted.");
     lh_metrics_histogram(out, NULL, 0, &m->counts.roll);
-    GAUGE("calls_waiting", "Calls that wait for a primary.", HASH_COUNT(m->waiters));
+    GAUGE("calls_waiting", "Calls that wait for a primary.", m->waiter_count);
 }
 
 static void programs(const struct lh_master *m, struct lh_metrics *out)

@@ -22,13 +22,9 @@ void lh_m_reign_start(struct lh_master *m)
  * a client waits for the commit that its record is in. Leases go on as when streams break. */
 static void end_streams(struct lh_master *m)
 {
-    struct lh_m_link *l, *next;
     struct lh_m_program *p;
 
-    HASH_ITER(hh, m->links, l, next) {
-        lh_fx_close(m->fx, l->id, LH_ERR_UNAVAILABLE, "a new reign begins: come again");
-        lh_m_stream_closed(m, l->id, "a new reign begins");
-    }
+    lh_m_streams_end(m, LH_ERR_UNAVAILABLE, "a new reign begins: come again", "a new reign begins");
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         p->ticket = m->commit.next_ticket;
     }

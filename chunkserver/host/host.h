@@ -10,6 +10,7 @@
 #include "base/step.h"
 #include "base/timers.h"
 #include "chunkserver/config.h"
+#include "flow/links.h"
 #include "lease/holder.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
@@ -42,8 +43,7 @@ struct lh_chunkserver_counts {
     struct lh_histogram disk_write, disk_sync; /* of chunk files */
 };
 
-/* ---- links.c: links, and messages that arrive slowly. Whom a link concerns is in its table of
- * functions. */
+/* ---- links.c: links (flow/links.h) whose messages arrive slowly. */
 
 /* What is to happen with the links of one kind. What is NULL does not concern them. */
 struct lh_cs_link_user {
@@ -63,7 +63,7 @@ struct lh_cs_link_user {
 };
 
 struct lh_cs_link {
-    uint64_t id;
+    uint64_t id; /* also when it is over */
     struct lh_cs_host *cs;
     void *user_arg;   /* a peer opened it: the user's, whatever it is for; else NULL */
     void *owner;      /* what the link is for, once that is known */
@@ -72,22 +72,22 @@ struct lh_cs_link {
     uint64_t cluster; /* the peer's, as a message has named it (SES-10); 0: none has */
 
     /* Of links.c alone. */
+    struct lh_link link;
     const struct lh_cs_link_user *user;
     struct lh_duration silence; /* ours: it is over when nothing comes for so long */
     struct lh_instant arriving_since;
     struct lh_timer timer;          /* when its silence has lasted too long */
     int error;                      /* that it has ended with, for `closed` */
     struct lh_cs_link *prev, *next; /* of those that are held */
-    UT_hash_handle hh;
 };
 
-/* A link that a peer opened. */
-struct lh_cs_link *lh_cs_link_add(struct lh_cs_host *cs, uint64_t id,
-    const struct lh_cs_link_user *user, void *user_arg, void *owner);
+/* A link that a peer opened, with that input. */
+void lh_cs_link_serve(struct lh_cs_host *cs, const struct lh_input *in,
+    const struct lh_cs_link_user *user, void *user_arg);
 /* Ours. It ends, as if by itself, when nothing at all comes for `silence`. */
 struct lh_cs_link *lh_cs_link_open(struct lh_cs_host *cs, const struct lh_cs_link_user *user,
     void *owner, enum lh_method method, const char *address, struct lh_duration silence);
-struct lh_cs_link *lh_cs_link_find(struct lh_cs_host *cs, uint64_t id);
+struct lh_cs_link *lh_cs_link_find(const struct lh_cs_host *cs, uint64_t id);
 /* Closes and forgets it; a link that is gone already is ignored. */
 void lh_cs_link_close(struct lh_cs_host *cs, uint64_t id, int error, const char *text);
 
@@ -99,15 +99,6 @@ void lh_cs_links_unhold(struct lh_cs_host *cs);
 /* The message that came ends within something that must come as if it were a message: in pieces,
  * and whole in time, counted from `since`. Else its user's `late` is asked. */
 void lh_cs_link_await_rest(struct lh_cs_link *l, struct lh_instant since);
-
-/* Inputs. */
-void lh_cs_link_message(
-    struct lh_cs_host *cs, uint64_t id, const void *message, struct lh_buf *payload);
-void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id);
-void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id);
-void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id);
-/* It has ended: forgets it and tells its user. */
-void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text);
 
 /* Closes it, and tells its user. */
 void lh_cs_link_end(struct lh_cs_link *l, int error, const char *text);
@@ -182,9 +173,8 @@ struct lh_cs_host {
 
     struct lh_timers timers; /* each is called with the host */
     struct {                 /* links.c */
-        struct lh_cs_link *by_id;
+        struct lh_links all; /* users are called with the host, too */
         struct lh_cs_link *held;
-        uint64_t last; /* the number of the last one that was opened */
     } links;
     struct {           /* cluster.c */
         char *id;      /* "": none yet */

@@ -11,62 +11,68 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+static const struct lh_link_user arrivals;
 static void too_late(void *core, struct lh_timer *timer);
 
-struct lh_cs_link *lh_cs_link_add(struct lh_cs_host *cs, uint64_t id,
-    const struct lh_cs_link_user *user, void *user_arg, void *owner)
+static struct lh_cs_link *new_link(
+    struct lh_cs_host *cs, const struct lh_cs_link_user *user, void *user_arg, void *owner)
 {
     struct lh_cs_link *l = lh_alloc(sizeof *l);
 
-    l->id = id;
     l->cs = cs;
     l->user = user;
     l->user_arg = user_arg;
     l->owner = owner;
     l->timer.fire = too_late;
-    HASH_ADD(hh, cs->links.by_id, id, sizeof l->id, l);
+    l->link.user = &arrivals;
     return l;
+}
+
+void lh_cs_link_serve(struct lh_cs_host *cs, const struct lh_input *in,
+    const struct lh_cs_link_user *user, void *user_arg)
+{
+    struct lh_cs_link *l = new_link(cs, user, user_arg, NULL);
+
+    lh_link_serve(&cs->links.all, &l->link, in->link);
+    l->id = in->link;
 }
 
 struct lh_cs_link *lh_cs_link_open(struct lh_cs_host *cs, const struct lh_cs_link_user *user,
     void *owner, enum lh_method method, const char *address, struct lh_duration silence)
 {
-    struct lh_cs_link *l = lh_cs_link_add(cs, ++cs->links.last, user, NULL, owner);
+    struct lh_cs_link *l = new_link(cs, user, NULL, owner);
 
     l->silence = silence;
     lh_timer_set(&cs->timers, &l->timer, lh_instant_add(cs->now, silence));
-    lh_fx_open(cs->fx, l->id, method, address, LH_DURATION_FOREVER);
+    lh_link_open(&cs->links.all, cs->fx, &l->link, method, address, LH_DURATION_FOREVER);
+    l->id = l->link.id;
     return l;
 }
 
-struct lh_cs_link *lh_cs_link_find(struct lh_cs_host *cs, uint64_t id)
+struct lh_cs_link *lh_cs_link_find(const struct lh_cs_host *cs, uint64_t id)
 {
-    struct lh_cs_link *l;
+    struct lh_link *link = lh_link_find(&cs->links.all, id);
 
-    HASH_FIND(hh, cs->links.by_id, &id, sizeof id, l);
-    return l;
+    return link == NULL ? NULL : LH_OWNER(link, struct lh_cs_link, link);
 }
 
-/* Drops our record of a link that has ended. */
-static void forget(struct lh_cs_host *cs, uint64_t id)
+/* It is over, and not in the table any more. */
+static void free_link(struct lh_cs_link *l)
 {
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
-
-    if (l == NULL)
-        return;
     if (l->held)
-        DL_DELETE(cs->links.held, l);
-    HASH_DELETE(hh, cs->links.by_id, l);
-    lh_timer_unset(&cs->timers, &l->timer);
+        DL_DELETE(l->cs->links.held, l);
+    lh_timer_unset(&l->cs->timers, &l->timer);
     free(l);
 }
 
 void lh_cs_link_close(struct lh_cs_host *cs, uint64_t id, int error, const char *text)
 {
-    if (lh_cs_link_find(cs, id) == NULL)
+    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+
+    if (l == NULL)
         return;
-    forget(cs, id);
-    lh_fx_close(cs->fx, id, error, text);
+    lh_link_close(&cs->links.all, cs->fx, &l->link, error, text);
+    free_link(l);
 }
 
 void lh_cs_link_hold(struct lh_cs_link *l)
@@ -89,27 +95,20 @@ void lh_cs_links_unhold(struct lh_cs_host *cs)
 }
 
 /* The end of a link that did not end here. */
-static void closed(struct lh_cs_link *l, int error, const char *text)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_cs_link gone = *l;
+    struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link), gone = *l;
 
+    (void)core;
     gone.error = error;
-    forget(l->cs, l->id);
+    free_link(l);
     gone.user->closed(&gone, text);
 }
 
 void lh_cs_link_end(struct lh_cs_link *l, int error, const char *text)
 {
-    lh_fx_close(l->cs->fx, l->id, error, text);
-    closed(l, error, text);
-}
-
-void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text)
-{
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
-
-    if (l != NULL)
-        closed(l, error, text);
+    lh_link_close(&l->cs->links.all, l->cs->fx, &l->link, error, text);
+    closed(l->cs, &l->link, error, text);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -135,12 +134,11 @@ void lh_cs_link_await_rest(struct lh_cs_link *l, struct lh_instant since)
     lh_timer_set(&l->cs->timers, &l->timer, patience_ends(l));
 }
 
-void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id)
+static void progress(void *core, struct lh_link *link)
 {
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+    struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link);
+    struct lh_cs_host *cs = core;
 
-    if (l == NULL)
-        return;
     if (!l->arriving) {
         LH_MARK("message-in-pieces");
         l->arriving = true;
@@ -153,16 +151,14 @@ void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id)
         l->user->progress(l);
 }
 
-void lh_cs_link_message(
-    struct lh_cs_host *cs, uint64_t id, const void *message, struct lh_buf *payload)
+static void message(void *core, struct lh_link *link, const void *m, struct lh_buf *payload)
 {
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+    struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link);
 
-    if (l == NULL)
-        return;
+    (void)core;
     l->arriving = false;
-    lh_timer_unset(&cs->timers, &l->timer);
-    l->user->message(l, message, payload);
+    lh_timer_unset(&l->cs->timers, &l->timer);
+    l->user->message(l, m, payload);
 }
 
 static void too_late(void *core, struct lh_timer *timer)
@@ -183,21 +179,29 @@ static void too_late(void *core, struct lh_timer *timer)
     lh_cs_link_end(l, LH_ERR_DEADLINE_EXCEEDED, text);
 }
 
-void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id)
+static void sent(void *core, struct lh_link *link)
 {
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+    struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link);
 
-    if (l != NULL && l->user->sent != NULL)
+    (void)core;
+    if (l->user->sent != NULL)
         l->user->sent(l);
 }
 
-void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id)
+static void half_closed(void *core, struct lh_link *link)
 {
-    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+    struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link);
 
-    if (l != NULL && l->user->half_closed != NULL && !LH_PLANTED("half-close-ignored"))
+    (void)core;
+    if (l->user->half_closed != NULL && !LH_PLANTED("half-close-ignored"))
         l->user->half_closed(l);
 }
+
+static const struct lh_link_user arrivals = {.message = message,
+    .progress = progress,
+    .sent = sent,
+    .half_closed = half_closed,
+    .closed = closed};
 
 void lh_cs_link_end_with_peer(struct lh_cs_link *l)
 {
@@ -206,11 +210,13 @@ void lh_cs_link_end_with_peer(struct lh_cs_link *l)
 
 void lh_cs_links_deinit(struct lh_cs_host *cs)
 {
-    struct lh_cs_link *l, *next;
+    struct lh_link *link, *next;
 
-    HASH_ITER(hh, cs->links.by_id, l, next) {
+    HASH_ITER(hh, cs->links.all.by_id, link, next) {
+        struct lh_cs_link *l = LH_OWNER(link, struct lh_cs_link, link);
         if (l->user_arg != NULL)
             l->user->closed(l, NULL);
-        forget(cs, l->id);
+        lh_link_forget(&cs->links.all, link);
+        free_link(l);
     }
 }

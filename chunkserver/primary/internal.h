@@ -3,6 +3,7 @@
 #pragma once
 
 #include "chunkserver/primary/primary.h"
+#include "flow/outbox.h"
 
 struct lh_cs_lane;
 struct lh_cs_lane_writer;
@@ -16,17 +17,17 @@ struct lh_cs_primaries {
     struct lh_cs_host *cs;
     struct lh_cs_logs *logs;
     struct lh_cs_primary *all;
-    struct lh_cs_pair *pairs;         /* pair.c: by the other server's address */
-    struct lh_cs_pair *touched_pairs; /* by this step */
-    uint64_t feeds;                   /* the number of the last one */
+    struct lh_cs_pair *pairs;        /* pair.c: by the other server's address */
+    struct lh_outbox *touched_pairs; /* by this step */
+    uint64_t feeds;                  /* the number of the last one */
 
-    struct {                          /* streams.c */
-        struct lh_cs_stream *all;     /* that clients opened */
-        struct lh_cs_stream *touched; /* by this step */
-        struct lh_cs_lane *lanes;     /* of all of them, by key */
-        uint64_t pending_bytes;       /* uncommitted, in all primaries */
-        uint64_t arriving_bytes;      /* of batches that have come in part */
-        size_t held;                  /* streams that are not read for now */
+    struct {                       /* streams.c */
+        struct lh_cs_stream *all;  /* that clients opened */
+        struct lh_outbox *touched; /* by this step */
+        struct lh_cs_lane *lanes;  /* of all of them, by key */
+        uint64_t pending_bytes;    /* uncommitted, in all primaries */
+        uint64_t arriving_bytes;   /* of batches that have come in part */
+        size_t held;               /* streams that are not read for now */
         struct lh_timer alive; /* signs of life; set while an append stream waits for an answer, and
                                   while bytes arrive */
     } streams;

@@ -1,12 +1,10 @@
 /* The one stream from this server to another.
  *
- * When a part goes. With nothing being written, at the end of the step in which it became due; what
- * becomes due while a message is being written goes with the next one. So messages grow with the
- * load, one part waits for nobody, and there is no timer in it. A message has about `pair_bytes` at
- * most. Chunks with little to send go first, in half of it; those with much take turns in the rest.
- * So a small part waits for the message that is being written and for other small ones, however
- * much other chunks have to send. How much of one chunk may be unanswered is that chunk's own
- * affair (sending.c), so one that waits holds up no other.
+ * When a part goes: flow/outbox.h. A message has about `pair_bytes` at most. Chunks with little to
+ * send go first, in half of it; those with much take turns in the rest. So a small part waits for
+ * the message that is being written and for other small ones, however much other chunks have to
+ * send. How much of one chunk may be unanswered is that chunk's own affair (sending.c), so one that
+ * waits holds up no other.
  *
  * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each
  * read with a window update, which thus goes with the next message instead of alone, and wakes
@@ -38,10 +36,7 @@ static const struct lh_cs_link_user pair_links = {
 
 static void touch(struct lh_cs_pair *pair)
 {
-    if (pair->touched)
-        return;
-    pair->touched = true;
-    LL_PREPEND2(pair->primaries->touched_pairs, pair, next_touched);
+    lh_outbox_touch(&pair->primaries->touched_pairs, &pair->outbox);
 }
 
 static void free_pair(struct lh_cs_pair *pair)
@@ -50,8 +45,7 @@ static void free_pair(struct lh_cs_pair *pair)
 
     LH_ASSERT(pair->members == NULL);
     lh_timer_unset(&pair->primaries->cs->timers, &pair->idle);
-    if (pair->touched)
-        LL_DELETE2(pair->primaries->touched_pairs, pair, next_touched);
+    lh_outbox_forget(&pair->primaries->touched_pairs, &pair->outbox);
     DL_FOREACH_SAFE(pair->ended, e, next) {
         free(e);
     }
@@ -195,7 +189,7 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
         m->progress_at = pair->primaries->cs->now; /* from now on it is waited for */
     enlist(m);
     touch(pair);
-    if (pair->writing)
+    if (pair->outbox.in_flight > 0)
         lh_cs_primary_set_timer(m->primary);
 }
 
@@ -212,7 +206,7 @@ void lh_cs_pair_unstick(struct lh_cs_member *m)
     struct lh_cs_pair *pair = m->pair;
     struct lh_cs_host *cs = m->primary->primaries->cs;
 
-    if (pair == NULL || !pair->writing || LH_PLANTED("part-waits-unnoticed"))
+    if (pair == NULL || pair->outbox.in_flight == 0 || LH_PLANTED("part-waits-unnoticed"))
         return;
     struct lh_instant since = lh_instant_max(pair->writing_since, pair->progress_at);
     if (!lh_instant_reached(cs->now, lh_instant_add(since, cs->config.member_timeout)))
@@ -313,9 +307,8 @@ static void send_message(struct lh_cs_pair *pair)
             LH_MARK("pair-message-of-many-chunks");
         q.cluster = pair->named ? 0 : lh_cs_cluster_name(cs);
         pair->named = pair->named || q.cluster != 0;
-        pair->writing = true;
         pair->writing_since = cs->now;
-        lh_fx_send_notified(cs->fx, pair->link, &q.base, &o.bytes);
+        lh_outbox_send(&pair->outbox, cs->fx, pair->link, &q.base, &o.bytes);
         if (pair->resting)
             lh_fx_unhold(cs->fx, pair->link);
         pair->resting = false;
@@ -346,11 +339,11 @@ static void rest(struct lh_cs_pair *pair)
 
 void lh_cs_pairs_flush(struct lh_cs_primaries *primaries)
 {
-    while (primaries->touched_pairs != NULL) {
-        struct lh_cs_pair *pair = primaries->touched_pairs;
-        LL_DELETE2(primaries->touched_pairs, pair, next_touched);
-        pair->touched = false;
-        if (!pair->writing)
+    struct lh_outbox *o;
+
+    while ((o = lh_outbox_next(&primaries->touched_pairs)) != NULL) {
+        struct lh_cs_pair *pair = LH_OWNER(o, struct lh_cs_pair, outbox);
+        if (pair->outbox.in_flight == 0)
             send_message(pair);
         else if (has_something(pair))
             LH_MARK("pair-gathers");
@@ -364,7 +357,7 @@ static void sent(struct lh_cs_link *l)
 {
     struct lh_cs_pair *pair = l->owner;
 
-    pair->writing = false;
+    lh_outbox_left(&pair->outbox);
     if (has_something(pair))
         touch(pair);
 }

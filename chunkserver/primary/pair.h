@@ -23,14 +23,12 @@ struct lh_cs_pair {
         *unreported; /* those to be told the committed length with the next message */
     struct lh_cs_ended_feed *ended;
     bool named;   /* which cluster this server is of (SES-10) */
-    bool writing; /* the last message has not left: what there is to send gathers */
     bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is awaited */
     struct lh_instant writing_since;
     struct lh_instant progress_at; /* of any of its members, or when the stream was opened */
-    bool touched;                  /* in the room's list */
-    struct lh_cs_pair *next_touched;
-    struct lh_timer idle; /* set while nobody uses it */
-    UT_hash_handle hh;    /* of the room, by address */
+    struct lh_outbox outbox;       /* what there is to send gathers while it is in flight */
+    struct lh_timer idle;          /* set while nobody uses it */
+    UT_hash_handle hh;             /* of the room, by address */
 };
 
 /* The member's chunk takes part in the stream to its address, which is opened if there is none.

@@ -1,7 +1,5 @@
-/* Append streams: what is sent on them, their ends, signs of life, pressure.
- *
- * Answers go as parts do (pair.c): if nothing is being written at the end of the step, else with
- * the next message. */
+/* Append streams: what is sent on them (when: flow/outbox.h), their ends, signs of life,
+ * pressure. */
 #include "chunkserver/primary/streams.h"
 
 #include "base/alloc.h"
@@ -12,10 +10,7 @@
 
 static void touch(struct lh_cs_stream *s)
 {
-    if (s->touched)
-        return;
-    s->touched = true;
-    LL_PREPEND2(s->primaries->streams.touched, s, next_touched);
+    lh_outbox_touch(&s->primaries->streams.touched, &s->outbox);
 }
 
 struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *primaries, struct lh_cs_link *l)
@@ -44,8 +39,7 @@ void lh_cs_stream_free(struct lh_cs_stream *s)
     while (s->lanes != NULL)
         lh_cs_lane_free(s->lanes);
     lh_cs_stream_drop_rest(s);
-    if (s->touched)
-        LL_DELETE2(s->primaries->streams.touched, s, next_touched);
+    lh_outbox_forget(&s->primaries->streams.touched, &s->outbox);
     DL_DELETE(s->primaries->streams.all, s);
     s->primaries->streams.held -= s->held;
     for (size_t i = 0; i < s->answers.count; i++)
@@ -100,7 +94,7 @@ void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, 
  * while the client keeps the rules, and reads. */
 static bool may_go_unreported(const struct lh_cs_stream *s, const Leasehold__AppendReply *m)
 {
-    if (s->lane_count > 1 || s->writing > 0 ||
+    if (s->lane_count > 1 || s->outbox.in_flight > 0 ||
         s->flying > s->primaries->cs->config.bounds.stream_answers / 4)
         return false;
     for (size_t i = 0; i < m->n_answers; i++)
@@ -119,9 +113,10 @@ static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
     s->flying += m->n_answers + 1;
     for (size_t i = 0; i < m->n_answers; i++)
         s->flying += m->answers[i]->n_stored;
-    bool notified = !may_go_unreported(s, m);
-    s->writing += notified;
-    (notified ? lh_fx_send_notified : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
+    if (may_go_unreported(s, m))
+        lh_fx_send(cs->fx, s->link, &m->base, NULL);
+    else
+        lh_outbox_send(&s->outbox, cs->fx, s->link, &m->base, NULL);
     if (s->resting && !s->held)
         lh_fx_unhold(cs->fx, s->link);
     s->resting = false;
@@ -201,7 +196,8 @@ static void send_all(struct lh_cs_stream *s)
 
 void lh_cs_stream_sent(struct lh_cs_stream *s)
 {
-    if (s->writing > 0 && --s->writing == 0)
+    lh_outbox_left(&s->outbox);
+    if (s->outbox.in_flight == 0)
         s->flying = 0; /* also what went unreported: it went before */
     if (s->answers.count > 0 || s->held)
         touch(s);
@@ -305,10 +301,10 @@ static bool waits(const struct lh_cs_stream *s)
 
 void lh_cs_streams_flush(struct lh_cs_primaries *primaries)
 {
-    while (primaries->streams.touched != NULL) {
-        struct lh_cs_stream *s = primaries->streams.touched;
-        LL_DELETE2(primaries->streams.touched, s, next_touched);
-        s->touched = false;
+    struct lh_outbox *o;
+
+    while ((o = lh_outbox_next(&primaries->streams.touched)) != NULL) {
+        struct lh_cs_stream *s = LH_OWNER(o, struct lh_cs_stream, outbox);
         if (s->half_closed && !waits(s)) {
             LH_MARK("stream-half-closed-ends");
             send_all(s);
@@ -316,7 +312,7 @@ void lh_cs_streams_flush(struct lh_cs_primaries *primaries)
             lh_cs_stream_free(s);
             continue;
         }
-        while (s->answers.count > 0 && (s->writing == 0 || s->urgent))
+        while (s->answers.count > 0 && (s->outbox.in_flight == 0 || s->urgent))
             send_answers(s);
         s->urgent = false;
         if (s->answers.count > 0)
@@ -354,7 +350,7 @@ static void show_life(void *core, struct lh_timer *timer)
         if (!waits(s) && !s->arriving)
             continue;
         lh_cs_streams_expect_life(primaries);
-        if (lh_instant_until(s->spoken, cs->now).ns < half || s->writing > 0)
+        if (lh_instant_until(s->spoken, cs->now).ns < half || s->outbox.in_flight > 0)
             continue;
         LH_MARK("stream-sign-of-life");
         send_reply(s, &m);

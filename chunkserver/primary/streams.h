@@ -45,7 +45,7 @@ struct lh_cs_stream {
     unsigned alone;           /* messages in a row that were sent with nothing unanswered */
     bool arriving;            /* a message or a batch has begun and is not whole */
     bool half_closed;         /* nothing more will come: it ends when all is answered */
-    unsigned writing;         /* told replies that have not left: answers gather, ... */
+    struct lh_outbox outbox;  /* answers gather while replies are in flight, ... */
     bool urgent;              /* ... but a lane has ended: they go now */
     size_t flying;            /* answers, and batches in them, that may not have left */
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
@@ -63,8 +63,6 @@ struct lh_cs_stream {
         struct lh_instant since;
     } rest;
 
-    bool touched; /* in the room's list */
-    struct lh_cs_stream *next_touched;
     struct lh_cs_stream *prev, *next; /* of the room */
 };
 

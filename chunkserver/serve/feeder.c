@@ -1,7 +1,7 @@
 /* Another server's stream to this one: its feeds, and the answers that go back.
  *
- * Answers go as parts do (primary/pair.c): if nothing is being written at the end of the step, else
- * with the next message. A durable length takes the place of the one before if that still waits. */
+ * When answers go: flow/outbox.h. A durable length takes the place of the one before if that still
+ * waits. */
 #include "chunkserver/serve/feeder.h"
 
 #include "base/alloc.h"
@@ -39,8 +39,7 @@ void lh_cs_feeder_free(struct lh_cs_feeder *feeder)
     while (feeder->feeds != NULL)
         lh_cs_feed_free(feeder->feeds);
     drop_answers(feeder, feeder->answer_count);
-    if (feeder->touched)
-        LL_DELETE2(feeder->serving->touched_feeders, feeder, next_touched);
+    lh_outbox_forget(&feeder->serving->touched_feeders, &feeder->outbox);
     free(feeder->answers);
     free(feeder);
 }
@@ -87,10 +86,7 @@ void lh_cs_feed_free(struct lh_cs_feed *f)
 
 static void touch(struct lh_cs_feeder *feeder)
 {
-    if (feeder->touched)
-        return;
-    feeder->touched = true;
-    LL_PREPEND2(feeder->serving->touched_feeders, feeder, next_touched);
+    lh_outbox_touch(&feeder->serving->touched_feeders, &feeder->outbox);
 }
 
 void lh_cs_feeder_answer(
@@ -137,8 +133,7 @@ static void send_message(struct lh_cs_feeder *feeder)
     if (reply.n_answers > 0) {
         if (reply.n_answers > 1 && reply.answers[0]->chunk != reply.answers[1]->chunk)
             LH_MARK("feeder-answers-many-chunks");
-        feeder->writing = true;
-        lh_fx_send_notified(cs->fx, feeder->link, &reply.base, NULL);
+        lh_outbox_send(&feeder->outbox, cs->fx, feeder->link, &reply.base, NULL);
     }
     free(reply.answers);
     drop_answers(feeder, count);
@@ -146,11 +141,11 @@ static void send_message(struct lh_cs_feeder *feeder)
 
 void lh_cs_feeders_flush(struct lh_cs_serving *serving)
 {
-    while (serving->touched_feeders != NULL) {
-        struct lh_cs_feeder *feeder = serving->touched_feeders;
-        LL_DELETE2(serving->touched_feeders, feeder, next_touched);
-        feeder->touched = false;
-        while (!feeder->writing && feeder->answer_count > 0)
+    struct lh_outbox *o;
+
+    while ((o = lh_outbox_next(&serving->touched_feeders)) != NULL) {
+        struct lh_cs_feeder *feeder = LH_OWNER(o, struct lh_cs_feeder, outbox);
+        while (feeder->outbox.in_flight == 0 && feeder->answer_count > 0)
             send_message(feeder);
     }
 }
@@ -161,7 +156,7 @@ void lh_cs_feeder_sent(struct lh_cs_link *l)
 
     if (feeder == NULL)
         return;
-    feeder->writing = false;
+    lh_outbox_left(&feeder->outbox);
     if (feeder->answer_count > 0)
         touch(feeder);
 }

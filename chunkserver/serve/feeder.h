@@ -16,10 +16,8 @@ struct lh_cs_feeder {
     struct lh_cs_feed *feeds;
     struct lh_cs_feed_answer *answers;
     size_t answer_count, answer_capacity;
-    uint64_t gone; /* answers that were before these: sent, or of no use any more */
-    bool writing;  /* the last message has not left: answers gather */
-    bool touched;  /* in the room's list */
-    struct lh_cs_feeder *next_touched;
+    uint64_t gone;           /* answers that were before these: sent, or of no use any more */
+    struct lh_outbox outbox; /* answers gather while it is in flight */
 };
 
 /* What a primary sends to one replica, from an ADOPT on. */

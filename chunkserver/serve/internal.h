@@ -4,6 +4,7 @@
 #include "chunkserver/serve/pacing.h"
 #include "chunkserver/serve/scrub.h"
 #include "chunkserver/serve/serve.h"
+#include "flow/outbox.h"
 
 struct lh_cs_copying;
 struct lh_cs_feed;
@@ -15,9 +16,9 @@ struct lh_cs_serving {
     struct lh_cs_host *cs;
     struct lh_cs_logs *logs;
 
-    struct lh_cs_feeder *touched_feeders; /* feeder.c: by this step */
-    uint64_t feeds;                       /* the number of the last one, of all streams */
-    uint64_t arriving_bytes;              /* of batches that are not whole, of all feeds */
+    struct lh_outbox *touched_feeders; /* feeder.c: by this step */
+    uint64_t feeds;                    /* the number of the last one, of all streams */
+    uint64_t arriving_bytes;           /* of batches that are not whole, of all feeds */
 
     struct lh_cs_copying *copies;       /* copying.c */
     struct lh_pacing copy_in, copy_out; /* bytes received and served (REC-4) */
@@ -34,7 +35,7 @@ struct lh_cs_word {
 /* What this room keeps with a replica, as long as any of it is in use. Else the replica has a
  * constant one. */
 struct lh_cs_served {
-    struct lh_cs_feed *feed; /* feeder.h: from its primary; NULL: none */
+    struct lh_cs_feed *feed;  /* feeder.h: from its primary; NULL: none */
     struct lh_cs_word fenced; /* fencing.c: by which version; 0: it was not, or not the primary */
     struct lh_cs_word word;   /* it was the primary at that version when it was frozen */
 

@@ -1,7 +1,7 @@
-/* Registering in pieces (SES-1a): a piece goes out when the one before is written, so no step is
- * long, and nothing is kept of what all pieces say but which leases there are. These come first,
- * and the session begins with the last. Replicas follow in the order of their numbers, each piece
- * when the master asks for it.
+/* Registering in pieces (SES-1a): a piece goes out when the one before is written (it is made then,
+ * so nothing gathers as in flow/outbox.h). So no step is long, and nothing is kept of what all
+ * pieces say but which leases there are. These come first, and the session begins with the last.
+ * Replicas follow in the order of their numbers, each piece when the master asks for it.
  *
  * Before the session no lease begins here. What is lost or created before it behind the number that
  * was reached is reported when it begins, later at once (log/reports.c). */

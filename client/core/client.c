@@ -154,10 +154,11 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     c->host.fx = fx;
     switch (in->kind) {
     case LH_IN_MESSAGE:
-        lh_client_link_message(&c->host, in);
-        break;
+    case LH_IN_PROGRESS:
+    case LH_IN_SENT:
+    case LH_IN_HALF_CLOSED:
     case LH_IN_LINK_CLOSED:
-        lh_client_link_closed(&c->host, in);
+        lh_links_take(&c->host.links, &c->host, in);
         break;
     case LH_IN_CALL:
         begin_call(c, in->call);
@@ -165,16 +166,9 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     case LH_IN_STOP:
         stop(c);
         break;
-    case LH_IN_PROGRESS:
-        lh_client_link_progress(&c->host, in);
-        break;
-    case LH_IN_SENT:
-        lh_client_link_sent(&c->host, in);
-        break;
     case LH_IN_TIMER:
     case LH_IN_LINK_OPENED: /* nothing is served here, ... */
-    case LH_IN_HALF_CLOSED:
-    case LH_IN_DISK: /* ... and nothing stored */
+    case LH_IN_DISK:        /* ... and nothing stored */
     case LH_IN_PERSISTED:
         break;
     }

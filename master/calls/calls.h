@@ -24,7 +24,7 @@ struct lh_m_lookup_owner {
 
 /* ---- waiters.c */
 
-void lh_m_waiter_closed(struct lh_master *m, uint64_t link);
+extern const struct lh_link_user lh_m_waiter_links;
 /* Ends every call that waits for `f` (NULL: for any file) with `error`. */
 void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text);
 void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w);

@@ -220,7 +220,7 @@ static void figures_of(const struct lh_master *m, Leasehold__MasterFigures *figu
     figures->locks = m->locks.held;
     figures->locks_waiting = m->locks.waiting;
     figures->values = m->values.count;
-    figures->calls_waiting = HASH_COUNT(m->waiters);
+    figures->calls_waiting = m->waiter_count;
     figures->leases_granted = m->counts.grants + m->counts.regrants;
     figures->leases_renewed = m->counts.extensions;
     figures->leases_recalled = m->counts.recalls;

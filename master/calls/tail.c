@@ -136,7 +136,7 @@ static int check_room(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     if (f->active->waiter_count < m->config.waiters_file_max &&
-        HASH_COUNT(m->waiters) < m->config.waiters_max)
+        m->waiter_count < m->config.waiters_max)
         return LH_OK;
     snprintf(text, text_size, "too many calls wait for \"%.256s\" or for other files", f->path);
     return LH_ERR_NO_MEMORY;
@@ -148,7 +148,6 @@ static struct lh_m_waiter *wait_for(
     struct lh_m_waiter *w = lh_alloc(sizeof *w);
 
     w->kind = kind;
-    w->link = link;
     w->file = f;
     w->arrived_at = m->now;
     w->deadline = lh_instant_add(m->now, lh_milliseconds(wait_ms));
@@ -159,7 +158,9 @@ static struct lh_m_waiter *wait_for(
         TAILQ_INSERT_TAIL(&m->waited, fm, waited_link);
     TAILQ_INSERT_TAIL(&fm->waiters, w, file_link);
     fm->waiter_count++;
-    HASH_ADD(hh, m->waiters, link, sizeof w->link, w);
+    w->link.user = &lh_m_waiter_links;
+    lh_link_serve(&m->links, &w->link, link);
+    m->waiter_count++;
     lh_timer_set(&m->timers, &w->timer, w->deadline);
     lh_m_touch(m, f);
     return w;

@@ -18,20 +18,21 @@ void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
     fm->waiter_count--;
     if (fm->waiter_count == 0)
         TAILQ_REMOVE(&m->waited, fm, waited_link);
-    HASH_DELETE(hh, m->waiters, w);
+    lh_link_forget(&m->links, &w->link);
+    m->waiter_count--;
     free(w->old_primary);
     free(w->lock_name);
     free(w);
 }
 
-void lh_m_waiter_closed(struct lh_master *m, uint64_t link)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_m_waiter *w;
-
-    HASH_FIND(hh, m->waiters, &link, sizeof link, w);
-    if (w != NULL)
-        lh_m_waiter_free(m, w);
+    (void)error;
+    (void)text;
+    lh_m_waiter_free(core, LH_OWNER(link, struct lh_m_waiter, link));
 }
+
+const struct lh_link_user lh_m_waiter_links = {.closed = closed};
 
 /* Where the caller may have to settle what it sent: in the chunk that it names, or that was full,
  * or whose primary it lost, should that be sealed by now. */
@@ -111,7 +112,7 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
         lh_m_chunk_view_capability(m, &settled_view, LH_CAPABILITY_READ);
         reply.settled = &settled_view.info;
     }
-    lh_m_reply(m, w->link, lh_m_ticket(m, f), &reply.base);
+    lh_m_reply(m, w->link.id, lh_m_ticket(m, f), &reply.base);
 }
 
 static void answer_recall(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)
@@ -130,7 +131,7 @@ static void answer_recall(struct lh_master *m, struct lh_m_waiter *w, int error,
         if (error != LH_OK)
             reply.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     }
-    lh_m_reply(m, w->link, lh_m_ticket(m, w->file), &reply.base);
+    lh_m_reply(m, w->link.id, lh_m_ticket(m, w->file), &reply.base);
 }
 
 void lh_m_answer(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)

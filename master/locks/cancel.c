@@ -51,15 +51,21 @@ static void answer(
     lh_m_reply(m, link, 1, &reply.base);
 }
 
+void lh_m_cancel_free(struct lh_master *m, struct lh_m_cancel *cancel)
+{
+    lh_link_forget(&m->links, &cancel->link);
+    m->locks.cancels--;
+    free(cancel->why);
+    free(cancel);
+}
+
 static void forget(struct lh_master *m, struct lh_m_cancel *cancel)
 {
     struct lh_m_name *n = cancel->lock_state->name;
 
     lh_timer_unset(&m->timers, &cancel->timer);
     TAILQ_REMOVE(&cancel->lock_state->cancels, cancel, place);
-    HASH_DELETE(hh, m->locks.cancels, cancel);
-    free(cancel->why);
-    free(cancel);
+    lh_m_cancel_free(m, cancel);
     lh_m_lock_touch(m, n);
 }
 
@@ -131,7 +137,7 @@ void lh_m_cancels_look(struct lh_master *m, struct lh_m_lock_state *g)
             cancel->token = cut_all(m, g->name, cancel->asked, cancel->why);
         if (cancel->token != 0 && !is_over(m, g->name, cancel->token))
             continue;
-        answer(m, cancel->link, NULL, cancel->token != 0 ? LH_OK : LH_ERR_NOT_LEASED,
+        answer(m, cancel->link.id, NULL, cancel->token != 0 ? LH_OK : LH_ERR_NOT_LEASED,
             cancel->token != 0 ? "" : NOBODY);
         forget(m, cancel);
     }
@@ -142,11 +148,20 @@ static void waited(void *core, struct lh_timer *timer)
     struct lh_master *m = core;
     struct lh_m_cancel *cancel = LH_OWNER(timer, struct lh_m_cancel, timer);
 
-    answer(m, cancel->link, cancel->lock_state->name, LH_ERR_LEASE_HELD,
+    answer(m, cancel->link.id, cancel->lock_state->name, LH_ERR_LEASE_HELD,
         cancel->token != 0 ? "the lock is cancelled, and not over yet"
                            : "sessions of before this master's start are awaited");
     forget(m, cancel);
 }
+
+static void closed(void *core, struct lh_link *link, int error, const char *text)
+{
+    (void)error;
+    (void)text;
+    forget(core, LH_OWNER(link, struct lh_m_cancel, link));
+}
+
+static const struct lh_link_user cancel_links = {.closed = closed};
 
 static void wait(struct lh_master *m, uint64_t link, struct lh_m_name *n,
     const Leasehold__CancelRequest *request, uint64_t token, const char *why)
@@ -155,14 +170,15 @@ static void wait(struct lh_master *m, uint64_t link, struct lh_m_name *n,
     struct lh_duration longest =
         lh_duration_min(lh_milliseconds(request->wait_ms), m->config.cancel_wait_max);
 
-    cancel->link = link;
     cancel->lock_state = lh_m_lock_state_get(m, n);
     cancel->token = token;
     cancel->asked = request->token;
     cancel->why = lh_strdup(why);
     cancel->timer.fire = waited;
     TAILQ_INSERT_TAIL(&cancel->lock_state->cancels, cancel, place);
-    HASH_ADD(hh, m->locks.cancels, link, sizeof cancel->link, cancel);
+    cancel->link.user = &cancel_links;
+    lh_link_serve(&m->links, &cancel->link, link);
+    m->locks.cancels++;
     lh_timer_set(&m->timers, &cancel->timer, lh_instant_add(m->now, longest));
 }
 
@@ -180,7 +196,7 @@ static void cancel_name(struct lh_master *m, uint64_t link, struct lh_m_name *n,
         answer(m, link, n, LH_ERR_LEASE_HELD,
             unknown ? "sessions of before this master's start are awaited"
                     : "the lock is cancelled, and not over yet");
-    else if (HASH_COUNT(m->locks.cancels) >= m->config.cancels_max)
+    else if (m->locks.cancels >= m->config.cancels_max)
         answer(m, link, n, LH_ERR_NO_MEMORY, "too many calls wait for the end of a lock");
     else
         wait(m, link, n, request, token, why);
@@ -204,33 +220,12 @@ void lh_m_cancel(struct lh_master *m, uint64_t link, const Leasehold__CancelRequ
     lh_m_lock_touch(m, n);
 }
 
-static struct lh_m_cancel *find(const struct lh_master *m, uint64_t link)
-{
-    struct lh_m_cancel *cancel;
-
-    HASH_FIND(hh, m->locks.cancels, &link, sizeof link, cancel);
-    return cancel;
-}
-
-bool lh_m_cancel_waits(const struct lh_master *m, uint64_t link)
-{
-    return find(m, link) != NULL;
-}
-
-void lh_m_cancel_closed(struct lh_master *m, uint64_t link)
-{
-    struct lh_m_cancel *cancel = find(m, link);
-
-    if (cancel != NULL)
-        forget(m, cancel);
-}
-
 void lh_m_locks_stop(struct lh_master *m)
 {
-    struct lh_m_cancel *cancel, *next;
+    struct lh_link *l, *next;
 
-    HASH_ITER(hh, m->locks.cancels, cancel, next) {
-        lh_fx_close(m->fx, cancel->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        forget(m, cancel);
+    LH_LINKS_FOREACH(&m->links, &cancel_links, l, next) {
+        lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+        forget(m, LH_OWNER(l, struct lh_m_cancel, link));
     }
 }

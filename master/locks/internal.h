@@ -53,14 +53,13 @@ int lh_m_compare_slots(const struct lh_m_lock_request *a, const struct lh_m_lock
 
 /* A call that waits until a lock is over. */
 struct lh_m_cancel {
-    uint64_t link;
+    struct lh_link link;
     struct lh_m_lock_state *lock_state;
     uint64_t token; /* 0: sessions are not back yet, and who holds it is not known */
     uint64_t asked; /* the request's token */
     char *why;
     struct lh_timer timer;
     TAILQ_ENTRY(lh_m_cancel) place;
-    UT_hash_handle hh; /* by link */
 };
 
 /* What is to be remembered of a name's locks. It goes with the last request or call. */
@@ -159,6 +158,8 @@ void lh_m_lock_cut(
 uint64_t lh_m_lock_left_ms(const struct lh_master *m, const struct lh_m_name *n);
 
 /* Answers the calls of that name whose locks are over, and cuts for those that had to wait. */
+/* Forgets a call that waits, and is in no list. */
+void lh_m_cancel_free(struct lh_master *m, struct lh_m_cancel *cancel);
 void lh_m_cancels_look(struct lh_master *m, struct lh_m_lock_state *g);
 /* Calls `function` for each holder of the name whose lock is in force, until it returns false. */
 void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,

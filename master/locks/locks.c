@@ -468,21 +468,20 @@ void lh_m_locks_init(struct lh_master *m)
 
 void lh_m_locks_deinit(struct lh_master *m)
 {
-    struct lh_m_cancel *cancel, *next;
+    struct lh_m_cancel *cancel;
     struct lh_m_program *p;
     struct lh_m_lock_request *c;
     struct lh_m_name *n;
 
-    HASH_ITER(hh, m->locks.cancels, cancel, next) {
-        HASH_DELETE(hh, m->locks.cancels, cancel);
-        free(cancel->why);
-        free(cancel);
-    }
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         RB_INIT(&p->requests);
     }
     RB_FOREACH(n, lh_m_name_tree, &m->names.tree) {
         struct lh_m_lock_state *g = n->more->lock_state;
+        while (g != NULL && (cancel = TAILQ_FIRST(&g->cancels)) != NULL) {
+            TAILQ_REMOVE(&g->cancels, cancel, place);
+            lh_m_cancel_free(m, cancel);
+        }
         while (g != NULL && (c = RB_ROOT(&g->requests)) != NULL) {
             RB_REMOVE(lh_m_lock_requests_here, &g->requests, c);
             free(c);

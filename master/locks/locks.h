@@ -71,14 +71,8 @@ void lh_m_locks_check(const struct lh_master *m);
 /* ---- Unary. */
 
 void lh_m_cancel(struct lh_master *m, uint64_t link, const Leasehold__CancelRequest *request);
-/* Does a call of that link wait? And: its link is gone. */
-bool lh_m_cancel_waits(const struct lh_master *m, uint64_t link);
-void lh_m_cancel_closed(struct lh_master *m, uint64_t link);
-/* A stream of Watch that asks for locks. Is the link one? A reply has left; the link is gone. */
+/* A stream of Watch that asks for locks. */
 void lh_m_lock_watch(struct lh_master *m, uint64_t link, const char *prefix);
-bool lh_m_lock_watches(const struct lh_master *m, uint64_t link);
-void lh_m_lock_watch_sent(struct lh_master *m, uint64_t link);
-void lh_m_lock_watch_closed(struct lh_master *m, uint64_t link);
 size_t lh_m_lock_watchers(const struct lh_master *m);
 /* The end of a step: watchers are told, as far as `step_work` goes. */
 void lh_m_lock_watch_step(struct lh_master *m);

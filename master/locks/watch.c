@@ -1,9 +1,10 @@
 /* Streams of Watch that ask for locks. The last events are kept in memory while anybody watches,
- * and each watcher follows them as far as it has come, with one reply in flight at a time. It
- * begins with the locks that are in force, page by page in the order of names and, under one name,
- * of sessions; what happens meanwhile to a lock that was in a page follows, and what happens to one
- * that was not is in its page. So a stream's events are a history that could have been. A watcher
- * that does not read in time finds that its next event is not kept any more: it begins again. */
+ * and each watcher follows them as far as it has come, with one reply in flight at a time; in
+ * queues of their own, as those of values are (values/watch.c). It begins with the locks that are
+ * in force, page by page in the order of names and, under one name, of sessions; what happens
+ * meanwhile to a lock that was in a page follows, and what happens to one that was not is in its
+ * page. So a stream's events are a history that could have been. A watcher that does not read in
+ * time finds that its next event is not kept any more: it begins again. */
 #include "master/locks/watch.h"
 #include "master/tables/replies.h"
 
@@ -71,7 +72,7 @@ static void send(struct lh_master *m, struct lh_m_lock_watcher *w, struct reply 
     r->message.more = w->pages;
     m->counts.watch_events += r->message.n_locks;
     w->in_flight = true;
-    lh_fx_send_notified(m->fx, w->link, &r->message.base, NULL);
+    lh_fx_send_notified(m->fx, w->link.id, &r->message.base, NULL);
     free(pointers);
 }
 
@@ -263,23 +264,9 @@ void lh_m_lock_watch_step(struct lh_master *m)
 
 /* ---- Streams. */
 
-static struct lh_m_lock_watcher *find(const struct lh_master *m, uint64_t link)
-{
-    struct lh_m_lock_watcher *w = NULL;
-
-    if (m->locks.watching != NULL)
-        HASH_FIND(hh, m->locks.watching->watchers, &link, sizeof link, w);
-    return w;
-}
-
 size_t lh_m_lock_watchers(const struct lh_master *m)
 {
-    return m->locks.watching == NULL ? 0 : HASH_COUNT(m->locks.watching->watchers);
-}
-
-bool lh_m_lock_watches(const struct lh_master *m, uint64_t link)
-{
-    return find(m, link) != NULL;
+    return m->locks.watching == NULL ? 0 : m->locks.watching->count;
 }
 
 static struct lh_m_lock_watching *watching(struct lh_master *m)
@@ -296,23 +283,12 @@ static struct lh_m_lock_watching *watching(struct lh_master *m)
     return all;
 }
 
-void lh_m_lock_watch(struct lh_master *m, uint64_t link, const char *prefix)
+static void sent(void *core, struct lh_link *link)
 {
-    struct lh_m_lock_watching *all = watching(m);
-    struct lh_m_lock_watcher *w = lh_alloc(sizeof *w);
+    struct lh_m_lock_watcher *w = LH_OWNER(link, struct lh_m_lock_watcher, link);
+    struct lh_master *m = core;
 
-    w->link = link;
-    w->prefix = lh_strdup(prefix);
-    w->begins = w->busy = true;
-    HASH_ADD(hh, all->watchers, link, sizeof w->link, w);
-    TAILQ_INSERT_TAIL(&all->busy, w, queue);
-}
-
-void lh_m_lock_watch_sent(struct lh_master *m, uint64_t link)
-{
-    struct lh_m_lock_watcher *w = find(m, link);
-
-    if (w == NULL || !w->in_flight)
+    if (!w->in_flight)
         return;
     w->in_flight = false;
     w->busy = true;
@@ -327,11 +303,11 @@ static void drop(struct lh_master *m, struct lh_m_lock_watcher *w)
         TAILQ_REMOVE(&all->busy, w, queue);
     else if (!w->in_flight)
         TAILQ_REMOVE(&all->idle, w, queue);
-    HASH_DELETE(hh, all->watchers, w);
+    lh_link_forget(&m->links, &w->link);
     free(w->prefix);
     free(w->at.name);
     free(w);
-    if (all->watchers != NULL)
+    if (--all->count > 0)
         return;
     while (all->first <= all->last)
         lh_m_lock_event_drop(m);
@@ -340,21 +316,36 @@ static void drop(struct lh_master *m, struct lh_m_lock_watcher *w)
     m->locks.watching = NULL;
 }
 
-void lh_m_lock_watch_closed(struct lh_master *m, uint64_t link)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_m_lock_watcher *w = find(m, link);
+    (void)error;
+    (void)text;
+    drop(core, LH_OWNER(link, struct lh_m_lock_watcher, link));
+}
 
-    if (w != NULL)
-        drop(m, w);
+static const struct lh_link_user watcher_links = {.sent = sent, .closed = closed};
+
+void lh_m_lock_watch(struct lh_master *m, uint64_t link, const char *prefix)
+{
+    struct lh_m_lock_watching *all = watching(m);
+    struct lh_m_lock_watcher *w = lh_alloc(sizeof *w);
+
+    w->link.user = &watcher_links;
+    w->prefix = lh_strdup(prefix);
+    w->begins = w->busy = true;
+    lh_link_serve(&m->links, &w->link, link);
+    all->count++;
+    TAILQ_INSERT_TAIL(&all->busy, w, queue);
 }
 
 void lh_m_lock_watch_end(struct lh_master *m, int error, const char *text)
 {
-    while (m->locks.watching != NULL) {
-        struct lh_m_lock_watcher *w = m->locks.watching->watchers;
+    struct lh_link *l, *next;
+
+    LH_LINKS_FOREACH(&m->links, &watcher_links, l, next) {
         if (m->fx != NULL)
-            lh_fx_close(m->fx, w->link, error, text);
-        drop(m, w);
+            lh_fx_close(m->fx, l->id, error, text);
+        drop(m, LH_OWNER(l, struct lh_m_lock_watcher, link));
     }
 }
 
@@ -362,6 +353,7 @@ void lh_m_lock_watch_check(const struct lh_master *m)
 {
     const struct lh_m_lock_watching *all = m->locks.watching;
     const struct lh_m_lock_watcher *w;
+    struct lh_link *l, *next;
     size_t queued = 0, in_flight = 0, bytes = 0;
 
     if (all == NULL)
@@ -374,9 +366,9 @@ void lh_m_lock_watch_check(const struct lh_master *m)
         LH_ASSERT(w->busy && !w->in_flight);
         queued++;
     }
-    for (w = all->watchers; w != NULL; w = w->hh.next)
-        in_flight += w->in_flight;
-    LH_ASSERT(queued + in_flight == HASH_COUNT(all->watchers));
+    LH_LINKS_FOREACH(&m->links, &watcher_links, l, next)
+        in_flight += LH_OWNER(l, struct lh_m_lock_watcher, link)->in_flight;
+    LH_ASSERT(queued + in_flight == all->count);
     LH_ASSERT(all->first <= all->last + 1);
     LH_ASSERT(all->last + 1 - all->first <= m->config.lock_events);
     for (uint64_t i = all->first; i <= all->last; i++)

@@ -26,7 +26,7 @@ struct lh_m_lock_cursor {
 };
 
 struct lh_m_lock_watcher {
-    uint64_t link;
+    struct lh_link link;
     char *prefix;
     uint64_t next; /* the event that it is to hear of next */
     bool begins;   /* a reset is to be said */
@@ -35,11 +35,10 @@ struct lh_m_lock_watcher {
     bool busy, in_flight;
     struct lh_m_lock_cursor at; /* `pages` */
     TAILQ_ENTRY(lh_m_lock_watcher) queue;
-    UT_hash_handle hh;
 };
 
 struct lh_m_lock_watching {
-    struct lh_m_lock_watcher *watchers;         /* hash */
+    size_t count;                               /* of watchers */
     TAILQ_HEAD(, lh_m_lock_watcher) busy, idle; /* one with a reply in flight is in neither */
     struct lh_m_lock_event **ring; /* `config.lock_events` of them: number n is at n % that */
     uint64_t first, last;          /* numbers that are kept; none: first = last + 1 */

@@ -252,9 +252,8 @@ static void log_end(struct lh_master *m, const struct lh_m_program *p)
 
 static void end_stream_of(struct lh_master *m, struct lh_m_program *p, int error, const char *text)
 {
-    struct lh_m_link *l;
+    struct lh_m_link *l = lh_m_stream(m, p->session.link);
 
-    HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
     if (l != NULL)
         lh_m_end_stream(m, l, error, text);
 }
@@ -296,10 +295,16 @@ static void settled(void *core, struct lh_lease_client *client)
 const struct lh_lease_client_owner lh_m_program_sessions = {
     .ended = run_out, .promised = promised, .settled = settled};
 
+static void sent(struct lh_master *m, struct lh_m_session *session)
+{
+    lh_m_reply_left(m, lh_m_session_program(session));
+}
+
 const struct lh_m_session_kind lh_m_programs = {
     .what = "program",
     .many = true,
     .message = message,
+    .sent = sent,
     .announced = announced,
     .stream_ended = stream_ended,
     .forget_pieces = lh_m_showing_free,
@@ -350,15 +355,6 @@ void lh_m_programs_start(struct lh_master *m)
         if (m->values_owner != NULL)
             m->values_owner->all_back(m);
     }
-}
-
-void lh_m_program_sent(struct lh_master *m, uint64_t link)
-{
-    struct lh_m_link *l;
-
-    HASH_FIND(hh, m->links, &link, sizeof link, l);
-    if (l != NULL && l->session != NULL && l->session->link == link)
-        lh_m_reply_left(m, lh_m_session_program(l->session));
 }
 
 static void durable(struct lh_master *m, struct lh_m_program *p)

@@ -10,8 +10,6 @@ extern const struct lh_lease_client_owner lh_m_program_sessions;
 
 /* The master starts: every session on record may hold anything (PS-3). */
 void lh_m_programs_start(struct lh_master *m);
-/* A message on that stream has left. */
-void lh_m_program_sent(struct lh_master *m, uint64_t link);
 /* A commit is durable: those whose records are in it are greeted, or gone. */
 void lh_m_programs_durable(struct lh_master *m, const struct lh_m_commit *commit);
 

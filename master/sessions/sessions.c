@@ -11,34 +11,25 @@ static const struct lh_m_session_kind *kind_of(
 
 /* ---- Streams. */
 
-static struct lh_m_link *find(const struct lh_master *m, uint64_t link)
+struct lh_m_link *lh_m_stream(const struct lh_master *m, uint64_t link)
 {
-    struct lh_m_link *l;
+    struct lh_link *l = lh_link_find(&m->links, link);
 
-    HASH_FIND(hh, m->links, &link, sizeof link, l);
-    return l;
+    return l == NULL || l->user != &lh_m_stream_links ? NULL : LH_OWNER(l, struct lh_m_link, link);
 }
 
-void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *peer,
-    const char *identity)
+void lh_m_stream_opened(struct lh_master *m, const struct lh_input *in, enum lh_m_client kind)
 {
     struct lh_m_link *l = lh_alloc(sizeof *l);
 
-    l->id = link;
+    l->id = in->link;
     l->kind = kind;
-    if (identity != NULL && identity[0] != 0)
-        l->identity = lh_strdup(identity);
+    if (in->identity != NULL && in->identity[0] != 0)
+        l->identity = lh_strdup(in->identity);
     if (kind == LH_M_CHUNKSERVER)
-        l->peer = lh_strdup(peer == NULL ? "" : peer);
-    HASH_ADD(hh, m->links, id, sizeof l->id, l);
-}
-
-void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message)
-{
-    struct lh_m_link *l = find(m, link);
-
-    if (l != NULL)
-        m->session_kinds[l->kind]->message(m, l, message);
+        l->peer = lh_strdup(in->text == NULL ? "" : in->text);
+    l->link.user = &lh_m_stream_links;
+    lh_link_serve(&m->links, &l->link, l->id);
 }
 
 void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
@@ -46,7 +37,7 @@ void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
     if (l->session != NULL && l->session->link == l->id)
         l->session->link = 0;
     lh_m_stream_forget_pieces(m, l);
-    HASH_DELETE(hh, m->links, l);
+    lh_link_forget(&m->links, &l->link);
     free(l->identity);
     free(l->peer);
     free(l);
@@ -59,12 +50,9 @@ void lh_m_stream_forget_pieces(struct lh_master *m, struct lh_m_link *l)
     l->pieces = NULL;
 }
 
-void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
+/* `ended`: by whom, in words; NULL: the stream broke. */
+static void stream_over(struct lh_master *m, struct lh_m_link *l, const char *ended)
 {
-    struct lh_m_link *l = find(m, link);
-
-    if (l == NULL)
-        return;
     const struct lh_m_session_kind *kind = m->session_kinds[l->kind];
     struct lh_m_session *session =
         l->session != NULL && l->session->link == l->id ? l->session : NULL;
@@ -83,6 +71,54 @@ void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
     kind->stream_ended(m, session);
 }
 
+static void message(void *core, struct lh_link *link, const void *any, struct lh_buf *payload)
+{
+    struct lh_m_link *l = LH_OWNER(link, struct lh_m_link, link);
+    struct lh_master *m = core;
+
+    (void)payload;
+    m->session_kinds[l->kind]->message(m, l, any);
+}
+
+static void sent(void *core, struct lh_link *link)
+{
+    struct lh_m_link *l = LH_OWNER(link, struct lh_m_link, link);
+    struct lh_master *m = core;
+    const struct lh_m_session_kind *kind = m->session_kinds[l->kind];
+
+    if (kind->sent != NULL && l->session != NULL && l->session->link == l->id)
+        kind->sent(m, l->session);
+}
+
+static void half_closed(void *core, struct lh_link *link)
+{
+    struct lh_m_link *l = LH_OWNER(link, struct lh_m_link, link);
+    struct lh_master *m = core;
+
+    lh_fx_close(m->fx, l->id, LH_OK, NULL);
+    stream_over(m, l, "it has ended its session stream");
+}
+
+static void closed(void *core, struct lh_link *link, int error, const char *text)
+{
+    (void)error;
+    (void)text;
+    stream_over(core, LH_OWNER(link, struct lh_m_link, link), NULL);
+}
+
+const struct lh_link_user lh_m_stream_links = {
+    .message = message, .sent = sent, .half_closed = half_closed, .closed = closed};
+
+void lh_m_streams_end(struct lh_master *m, int error, const char *text, const char *ended)
+{
+    struct lh_link *l, *next;
+
+    LH_LINKS_FOREACH(&m->links, &lh_m_stream_links, l, next) {
+        lh_fx_close(m->fx, l->id, error, text);
+        stream_over(m, LH_OWNER(l, struct lh_m_link, link), ended);
+    }
+}
+
 /* ---- The life of a session. */
 
 void lh_m_session_replace(
@@ -90,7 +126,7 @@ void lh_m_session_replace(
 {
     lh_lease_client_close(&m->leases, &session->client);
     if (session->link != 0 && session->link != stays) {
-        struct lh_m_link *old = find(m, session->link);
+        struct lh_m_link *old = lh_m_stream(m, session->link);
         lh_fx_close(m->fx, session->link, error, why);
         if (old != NULL)
             lh_m_stream_forget(m, old);
@@ -117,7 +153,7 @@ void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struc
 
 void lh_m_session_bind(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l)
 {
-    struct lh_m_link *old = session->link == 0 ? NULL : find(m, session->link);
+    struct lh_m_link *old = session->link == 0 ? NULL : lh_m_stream(m, session->link);
 
     if (old != NULL && old != l && !LH_PLANTED("old-showing-believed"))
         lh_m_stream_forget(m, old);

@@ -9,6 +9,8 @@ struct lh_m_session_kind {
     const char *what; /* for logs: "chunkserver" */
     bool many;        /* there are so many of them that their streams are logged as LH_DEBUG */
     void (*message)(struct lh_master *m, struct lh_m_link *l, const void *message);
+    /* A message of the session's stream has left. May be NULL. */
+    void (*sent)(struct lh_master *m, struct lh_m_session *session);
     /* The registration is durable and answered: from now on the client can be sent something. */
     void (*announced)(struct lh_master *m, struct lh_m_session *session);
     /* A stream is gone; the session goes on. NULL: nobody had registered on it. */
@@ -21,11 +23,12 @@ struct lh_m_session_kind {
 
 /* ---- Streams. */
 
-void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind, const char *peer,
-    const char *identity);
-void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message);
-/* `ended`: by whom, in words; NULL: the stream broke. */
-void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended);
+extern const struct lh_link_user lh_m_stream_links;
+void lh_m_stream_opened(struct lh_master *m, const struct lh_input *in, enum lh_m_client kind);
+/* NULL: it is over. */
+struct lh_m_link *lh_m_stream(const struct lh_master *m, uint64_t link);
+/* Ends all of them; `ended`: by whom, in words. */
+void lh_m_streams_end(struct lh_master *m, int error, const char *text, const char *ended);
 void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l);
 /* What has come of a registration is in pieces that belong to their stream (SES-1a). */
 void lh_m_stream_forget_pieces(struct lh_master *m, struct lh_m_link *l);

@@ -1,4 +1,6 @@
-/* What is said to programs. */
+/* What is said to programs. It has a sender of its own, not flow/outbox.h: several messages are in
+ * flight, up to bounds for each program and for all, and programs have their turns in the order in
+ * which something was said to them. */
 #include "master/tables/answers.h"
 
 /* Field numbers and wire types of LeaseSessionReply.answers and of LeaseAnswers.answers. */

@@ -9,6 +9,7 @@
 #include "base/step.h"
 #include "base/time.h"
 #include "base/timers.h"
+#include "flow/links.h"
 #include "master/config.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"

@@ -5,7 +5,6 @@
 #include "master/tables/common.h"
 
 struct lh_m_lock_state;
-struct lh_m_cancel;
 struct lh_m_lock_watching;
 struct lh_m_name;
 struct lh_m_program;
@@ -19,7 +18,7 @@ struct lh_m_locks {
     const struct lh_m_name *in_hand;     /* it is not freed now */
     size_t held, waiting;                /* locks, and requests that wait */
     uint64_t unnoted;                    /* requests that are not among the events (events.h) */
-    struct lh_m_cancel *cancels;         /* hash, by link */
+    size_t cancels;                      /* calls that wait for the end of a lock */
     struct lh_m_lock_watching *watching; /* NULL: nobody watches locks */
 };
 

@@ -6,30 +6,21 @@
 
 /* Part of what waits; its user's. */
 struct lh_m_pending {
-    uint64_t link;           /* 0: nobody waits for the answer any more */
+    struct lh_link link;     /* none: nobody waits for the answer any more */
     uint64_t client, number; /* its id; `client` 0: it has none */
     uint32_t request;        /* checksum of what was asked */
     bool repeated;
     RB_ENTRY(lh_m_pending) place; /* by id, if it has one */
-    UT_hash_handle hh;            /* by link, unless that is 0 */
 };
 RB_HEAD(lh_m_pending_tree, lh_m_pending);
 RB_PROTOTYPE(lh_m_pending_tree, lh_m_pending, place, compare_ids)
 
-struct lh_m_pendings {
-    struct lh_m_pending_tree tree;
-    struct lh_m_pending *by_link; /* hash */
-};
-
 /* The call of this step, which came on `link`, will be answered later. */
 void lh_m_pending_begin(struct lh_master *m, struct lh_m_pending *p, uint64_t link);
-/* NULL: none with that id waits; none waits on that link. */
+/* NULL: none with that id waits. */
 struct lh_m_pending *lh_m_pending_find(const struct lh_master *m, uint64_t client, uint64_t number);
-struct lh_m_pending *lh_m_pending_on(const struct lh_master *m, uint64_t link);
 /* Its repeat came, and is answered in its place. */
 void lh_m_pending_repeat(struct lh_master *m, struct lh_m_pending *p, uint64_t link);
-/* The link is over. The call goes on: its repeat may come. */
-void lh_m_pending_closed(struct lh_master *m, uint64_t link);
 /* Answers it with what is durable in commit `ticket`, and keeps the answer in this step's commit
  * under the rules of HA-12. It waits no longer. */
 void lh_m_pending_answer(

@@ -68,12 +68,15 @@ struct lh_m_program *lh_m_program_new(struct lh_master *m, const uint8_t *id,
     return p;
 }
 
-/* For "old-showing-believed": it may have several. */
+/* For "old-showing-believed": it may have several. Of the master's links streams alone take
+ * messages. */
 static void forget_streams(struct lh_master *m, const struct lh_m_program *p)
 {
-    for (struct lh_m_link *l = m->links; l != NULL; l = l->hh.next)
-        if (l->session == &p->session)
-            l->session = NULL;
+    for (struct lh_link *l = m->links.by_id; l != NULL; l = l->hh.next) {
+        struct lh_m_link *stream = LH_OWNER(l, struct lh_m_link, link);
+        if (l->user->message != NULL && stream->session == &p->session)
+            stream->session = NULL;
+    }
 }
 
 void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)

@@ -36,12 +36,12 @@ struct lh_m_session {
 
 /* A stream of sessions. */
 struct lh_m_link {
-    uint64_t id;
+    uint64_t id; /* also when it is over */
+    struct lh_link link;
     enum lh_m_client kind;
     struct lh_m_session *session; /* NULL: nobody has registered on it yet */
     lh_session_id registered;     /* the one that was */
     char *identity;               /* who opened it (base/step.h); NULL: nobody says so */
     char *peer;                   /* of a chunkserver: where it came from */
     void *pieces; /* of the last registration on it (SES-1a); its kind's. NULL: none */
-    UT_hash_handle hh;
 };

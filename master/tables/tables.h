@@ -80,7 +80,7 @@ struct lh_master {
 
     uint64_t challenges; /* given so far (SES-1b) */
     struct lh_m_calls calls;
-    struct lh_m_pendings pendings;
+    struct lh_m_pending_tree pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
     struct lh_m_events events;
@@ -113,8 +113,8 @@ struct lh_master {
     struct lh_idmap open;   /* of them the unsealed ones */
     struct lh_m_leased leased;
     struct lh_idmap tombstones;
-    struct lh_m_link *links;     /* hash */
-    struct lh_m_waiter *waiters; /* hash */
+    struct lh_links links; /* streams, and calls that wait; users are called with the master */
+    size_t waiter_count;   /* of those calls, lh_m_waiter */
     struct lh_idmap preallocs;
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;

@@ -8,7 +8,7 @@ enum lh_m_wait { LH_WAIT_TAIL, LH_WAIT_RECALL };
 /* A call that is answered when a file has a primary (OpenTail, Recall). */
 struct lh_m_waiter {
     enum lh_m_wait kind;
-    uint64_t link;
+    struct lh_link link;
     struct lh_m_file *file;
     struct lh_instant deadline;
     struct lh_instant arrived_at;
@@ -29,5 +29,4 @@ struct lh_m_waiter {
     bool only_release;
 
     TAILQ_ENTRY(lh_m_waiter) file_link;
-    UT_hash_handle hh; /* by link */
 };

@@ -90,7 +90,7 @@ enum lh_m_watching { LH_M_WATCH_BEGINS, LH_M_WATCH_PAGES, LH_M_WATCH_FOLLOWS };
 
 /* A stream of Watch (VAL-6). */
 struct lh_m_watcher {
-    uint64_t link;
+    struct lh_link link;
     char *prefix;
     bool keys_only;
     bool in_flight; /* a reply has not left yet */
@@ -100,9 +100,9 @@ struct lh_m_watcher {
     char *after;   /* PAGES: the last name that was looked at; NULL: none yet */
     bool busy;     /* in `busy`; else in `idle`, unless a reply is in flight */
     TAILQ_ENTRY(lh_m_watcher) queue;
-    UT_hash_handle hh;
 };
 TAILQ_HEAD(lh_m_watcher_list, lh_m_watcher);
+extern const struct lh_link_user lh_m_watch_links;
 
 /* A session that is over, with values that are attached to it. */
 struct lh_m_ended {
@@ -131,7 +131,7 @@ struct lh_m_value_state {
     size_t late_drop_count;
     STAILQ_HEAD(, lh_m_ended) ended;
     struct lh_m_broadcast_tree broadcasts;
-    struct lh_m_watcher *watchers; /* hash */
+    size_t watcher_count;
     struct lh_m_watcher_list idle, busy;
     struct {
         Leasehold__BroadcastState *items, **pointers;

@@ -131,7 +131,7 @@ bool lh_m_path_carry_out(struct lh_master *m, struct lh_m_change *c)
     const struct lh_m_name *name = c->changing->name;
     const struct lh_m_file *before = lh_m_file_by_path(m, path_of(name->text));
     struct lh_m_taken taken = m->calls.taken;
-    uint64_t link = c->call.link, file = before == NULL ? 0 : before->id;
+    uint64_t link = c->call.link.id, file = before == NULL ? 0 : before->id;
 
     lh_m_pending_resume(m, &c->call);
     m->value_state->clear = name;

@@ -1,5 +1,6 @@
 /* A name whose value changes, from the first change that waits to the end of the last (VAL-2). */
 #include "lease/term.h"
+#include "master/sessions/sessions.h"
 #include "master/values/internal.h"
 
 /* ---- Its life. */
@@ -275,9 +276,8 @@ static void advance_dropping(struct lh_master *m, struct lh_m_pending_changes *g
 
 static struct lh_m_program *program_on(const struct lh_master *m, uint64_t link)
 {
-    struct lh_m_link *l;
+    const struct lh_m_link *l = lh_m_stream(m, link);
 
-    HASH_FIND(hh, m->links, &link, sizeof link, l);
     if (l == NULL || l->kind != LH_M_PROGRAM || l->session == NULL || l->session->link != link)
         return NULL;
     return lh_m_session_program(l->session);

@@ -112,7 +112,7 @@ void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *
 {
     *figures = (struct lh_m_values_figures){.changes_waiting = m->value_state->change_count,
         .reads_waiting = m->value_state->read_count,
-        .watchers = HASH_COUNT(m->value_state->watchers) + lh_m_lock_watchers(m)};
+        .watchers = m->value_state->watcher_count + lh_m_lock_watchers(m)};
 }
 
 /* ---- What must hold. */
@@ -177,6 +177,7 @@ static void check_leases(const struct lh_master *m)
 static void check_watchers(const struct lh_master *m)
 {
     const struct lh_m_watcher *w;
+    struct lh_link *l, *next;
     size_t queued = 0, in_flight = 0;
 
     TAILQ_FOREACH(w, &m->value_state->idle, queue) {
@@ -187,9 +188,9 @@ static void check_watchers(const struct lh_master *m)
         LH_ASSERT(w->busy && !w->in_flight);
         queued++;
     }
-    for (w = m->value_state->watchers; w != NULL; w = w->hh.next)
-        in_flight += w->in_flight;
-    LH_ASSERT(queued + in_flight == HASH_COUNT(m->value_state->watchers));
+    LH_LINKS_FOREACH(&m->links, &lh_m_watch_links, l, next)
+        in_flight += LH_OWNER(l, struct lh_m_watcher, link)->in_flight;
+    LH_ASSERT(queued + in_flight == m->value_state->watcher_count);
 }
 
 void lh_m_values_check(const struct lh_master *m)

@@ -73,6 +73,3 @@ void lh_m_set_policy(
 void lh_m_list_policies(
     struct lh_master *m, uint64_t link, const Leasehold__ListPoliciesRequest *request);
 void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request);
-/* A reply has left. */
-void lh_m_watch_sent(struct lh_master *m, uint64_t link);
-void lh_m_watch_closed(struct lh_master *m, uint64_t link);

@@ -1,18 +1,11 @@
 /* Streams of Watch (VAL-6). A watcher follows the history of changes, each as far as it has
- * come, and has one reply in flight at a time. One that the history does not reach back for
+ * come, and has one reply in flight at a time; what gathers is the history, and a step does only so
+ * much for all, so their queues are not flow/outbox.h. One that the history does not reach back for
  * begins again: with the values that are there as of one revision, page by page in the order of
  * names, and then with what has changed since. What it has is whole when it has caught up; only
  * then `more` is false. */
 #include "master/tables/replies.h"
 #include "master/values/internal.h"
-
-static struct lh_m_watcher *find(const struct lh_master *m, uint64_t link)
-{
-    struct lh_m_watcher *w;
-
-    HASH_FIND(hh, m->value_state->watchers, &link, sizeof link, w);
-    return w;
-}
 
 /* ---- Queues: busy, idle, or with a reply in flight and in neither. */
 
@@ -33,7 +26,8 @@ static void take(struct lh_master *m, struct lh_m_watcher *w)
 static void drop(struct lh_master *m, struct lh_m_watcher *w)
 {
     take(m, w);
-    HASH_DELETE(hh, m->value_state->watchers, w);
+    lh_link_forget(&m->links, &w->link);
+    m->value_state->watcher_count--;
     free(w->prefix);
     free(w->after);
     free(w);
@@ -107,7 +101,7 @@ static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
     r->message.events = r->pointers;
     m->counts.watch_events += r->message.n_events;
     take(m, w);
-    lh_fx_send_notified(m->fx, w->link, &r->message.base, NULL);
+    lh_fx_send_notified(m->fx, w->link.id, &r->message.base, NULL);
 }
 
 /* ---- What there is. */
@@ -250,16 +244,14 @@ static void refuse(struct lh_master *m, uint64_t link, int error, const char *te
 
 void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request)
 {
-    struct lh_m_watcher *w = find(m, link);
+    struct lh_m_watcher *w;
 
-    if (w != NULL || lh_m_lock_watches(m, link))
-        return; /* a stream has one request */
     m->counts.calls[LH_METHOD_WATCH]++;
     if (strlen(request->prefix) > LH_M_NAME_BYTES_MAX) {
         refuse(m, link, LH_ERR_INVALID_ARGUMENT, "a name has at most 1024 bytes");
         return;
     }
-    if (HASH_COUNT(m->value_state->watchers) + lh_m_lock_watchers(m) >= m->config.watchers_max) {
+    if (m->value_state->watcher_count + lh_m_lock_watchers(m) >= m->config.watchers_max) {
         refuse(m, link, LH_ERR_NO_MEMORY, "there are as many watchers as there may be");
         return;
     }
@@ -268,45 +260,43 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
         return;
     }
     w = lh_alloc(sizeof *w);
-    w->link = link;
+    w->link.user = &lh_m_watch_links;
     w->prefix = lh_strdup(request->prefix);
     w->keys_only = request->keys_only;
     w->next = request->from;
     if (w->next > 1 && LH_PLANTED("watch-event-twice"))
         w->next--;
     w->state = request->from == 0 ? LH_M_WATCH_BEGINS : LH_M_WATCH_FOLLOWS;
-    HASH_ADD(hh, m->value_state->watchers, link, sizeof w->link, w);
+    lh_link_serve(&m->links, &w->link, link);
+    m->value_state->watcher_count++;
     put(m, w, true);
 }
 
-void lh_m_watch_sent(struct lh_master *m, uint64_t link)
+static void sent(void *core, struct lh_link *link)
 {
-    struct lh_m_watcher *w = find(m, link);
+    struct lh_m_watcher *w = LH_OWNER(link, struct lh_m_watcher, link);
 
-    if (w != NULL && w->in_flight)
-        put(m, w, true);
-    else if (w == NULL)
-        lh_m_lock_watch_sent(m, link);
+    if (w->in_flight)
+        put(core, w, true);
 }
 
-void lh_m_watch_closed(struct lh_master *m, uint64_t link)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_m_watcher *w = find(m, link);
-
-    if (w != NULL)
-        drop(m, w);
-    else
-        lh_m_lock_watch_closed(m, link);
+    (void)error;
+    (void)text;
+    drop(core, LH_OWNER(link, struct lh_m_watcher, link));
 }
+
+const struct lh_link_user lh_m_watch_links = {.sent = sent, .closed = closed};
 
 void lh_m_watch_end(struct lh_master *m, int error, const char *text)
 {
-    struct lh_m_watcher *w, *next;
+    struct lh_link *l, *next;
 
     lh_m_lock_watch_end(m, error, text);
-    HASH_ITER(hh, m->value_state->watchers, w, next) {
+    LH_LINKS_FOREACH(&m->links, &lh_m_watch_links, l, next) {
         if (m->fx != NULL)
-            lh_fx_close(m->fx, w->link, error, text);
-        drop(m, w);
+            lh_fx_close(m->fx, l->id, error, text);
+        drop(m, LH_OWNER(l, struct lh_m_watcher, link));
     }
 }

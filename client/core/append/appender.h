@@ -55,7 +55,7 @@ struct lh_client_appender {
     Leasehold__StatRequest stat;
     Leasehold__OpenTailRequest open_tail;
     Leasehold__LocateRequest locate;
-    struct lh_client_link settle;
+    struct lh_link settle;
     struct lh_timer timer;         /* PAUSED, OPENING, SETTLING: its end */
     struct lh_timer give_up_timer; /* of the first batch, or of the opening; may be early */
     unsigned failures;             /* since the last acknowledged batch */

@@ -59,8 +59,9 @@ static void look_for_progress(void *core, struct lh_timer *timer)
         return;
     if (!lh_instant_reached(c->now, patience_ends(l))) {
         lh_timer_set(&c->timers, &l->timer, patience_ends(l));
-    } else if (s->writing && lh_instant_reached(c->now,
-                                 lh_instant_add(s->writing_since, c->config.stall_timeout))) {
+    } else if (s->outbox.in_flight > 0 &&
+               lh_instant_reached(
+                   c->now, lh_instant_add(s->writing_since, c->config.stall_timeout))) {
         LH_MARK("stream-stuck");
         lh_client_stream_end(s, LH_ERR_UNAVAILABLE, "appends cannot be sent");
     } else {

@@ -1,5 +1,6 @@
 /* Settling (APP-5a): whether the batches that were sent to a chunk and not acknowledged are in it,
  * asked of a replica that holds the chunk's very seal. */
+#include "base/alloc.h"
 #include "client/core/append/appender.h"
 #include "proto/codec.h"
 
@@ -28,13 +29,15 @@ static const Leasehold__Stored *find_stored(
     return NULL;
 }
 
-static void settler_answered(void *owner, const void *message, struct lh_buf *payload)
+static void settler_answered(
+    void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_appender *a = owner;
+    struct lh_client_appender *a = LH_OWNER(link, struct lh_client_appender, settle);
     const Leasehold__SettleReply *m = message;
     const char *text;
     int error = lh_client_reply_error(m, &text);
 
+    (void)core;
     (void)payload;
     if (error != LH_OK) {
         lh_client_appender_say(a, error, a->unsettled.members[a->settler - 1].address, text);
@@ -57,14 +60,18 @@ static void settler_answered(void *owner, const void *message, struct lh_buf *pa
     lh_client_appender_settled(a);
 }
 
-static void settler_closed(void *owner, int error, const char *text)
+static void settler_closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_client_appender *a = owner;
+    struct lh_client_appender *a = LH_OWNER(link, struct lh_client_appender, settle);
 
+    (void)core;
     lh_client_appender_say(a, error == LH_OK ? LH_ERR_UNAVAILABLE : error,
         a->unsettled.members[a->settler - 1].address, text);
     ask_settler(a);
 }
+
+static const struct lh_link_user settle_links = {
+    .message = settler_answered, .closed = settler_closed};
 
 /* A server that hangs must not hold the writer up while another one could answer. But it may be
  * slow because it reads a whole log back: so the time grows. */
@@ -92,10 +99,9 @@ static void ask_settler(struct lh_client_appender *a)
         return;
     }
     a->state = LH_APPENDER_SETTLING;
-    a->settle = (struct lh_client_link){
-        .owner = a, .on_message = settler_answered, .on_closed = settler_closed};
-    lh_client_link_open(
-        c, &a->settle, LH_METHOD_SETTLE, a->unsettled.members[a->settler++].address, timeout);
+    a->settle.user = &settle_links;
+    lh_link_open(&c->links, c->fx, &a->settle, LH_METHOD_SETTLE,
+        a->unsettled.members[a->settler++].address, timeout);
     m.chunk = a->unsettled.chunk;
     m.version = a->unsettled.version;
     m.writer = a->writer.id;
@@ -179,5 +185,5 @@ void lh_client_appender_locate_unsettled(struct lh_client_appender *a)
 void lh_client_appender_settle_timer(struct lh_client_appender *a)
 {
     lh_client_link_close(a->client, &a->settle);
-    settler_closed(a, LH_ERR_UNAVAILABLE, "no answer");
+    settler_closed(a->client, &a->settle, LH_ERR_UNAVAILABLE, "no answer");
 }

@@ -1,9 +1,7 @@
 /* Streams of appends, one to each server, shared by all lanes to it.
  *
- * When a part goes. With nothing being written, at the end of the step in which it became due; what
- * becomes due while a message is being written goes with the next one. So messages grow with the
- * load, and one append waits for nobody. Lanes with little to send go first, in half of a message;
- * those with much take turns in the rest, and a batch larger than a message that lanes share goes
+ * When a part goes: flow/outbox.h. Lanes with little to send go first, in half of a message; those
+ * with much take turns in the rest, and a batch larger than a message that lanes share goes
  * in parts. So a small append waits for the message that is being written and for other small ones,
  * however much others have to send. How much of one lane may be unanswered is its own affair
  * (lane.c).
@@ -26,10 +24,7 @@
 
 void lh_client_stream_touch(struct lh_client_stream *s)
 {
-    if (s->touched)
-        return;
-    s->touched = true;
-    LL_PREPEND2(s->streams->touched, s, next_touched);
+    lh_outbox_touch(&s->streams->touched, &s->outbox);
 }
 
 /* No lane is begun in it any more. */
@@ -59,11 +54,13 @@ static struct lh_duration three_times(struct lh_duration d)
     return lh_duration_add(d, lh_duration_add(d, d));
 }
 
-static void stream_message(void *owner, const void *message, struct lh_buf *payload)
+static void stream_message(
+    void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_stream *s = owner;
+    struct lh_client_stream *s = LH_OWNER(link, struct lh_client_stream, link);
     const Leasehold__AppendReply *m = message;
 
+    (void)core;
     (void)payload;
     s->heard = s->client->now;
     lh_client_stream_touch(s);
@@ -88,23 +85,29 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
     }
 }
 
-static void stream_sent(void *owner)
+static void stream_sent(void *core, struct lh_link *link)
 {
-    struct lh_client_stream *s = owner;
+    struct lh_client_stream *s = LH_OWNER(link, struct lh_client_stream, link);
 
-    s->writing = false;
+    (void)core;
+    lh_outbox_left(&s->outbox);
     lh_client_stream_touch(s);
 }
 
-static void stream_closed(void *owner, int error, const char *text)
+static void stream_closed(void *core, struct lh_link *link, int error, const char *text)
 {
+    (void)core;
     /* A status of the transport is no verdict, except when the server could not read the request.
      */
     if (error != LH_ERR_MALFORMED && error != LH_ERR_INVALID_ARGUMENT &&
         error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE && error != LH_ERR_PERMISSION)
         error = LH_ERR_UNAVAILABLE;
-    lh_client_stream_end(owner, error, text != NULL ? text : "the connection was lost");
+    lh_client_stream_end(LH_OWNER(link, struct lh_client_stream, link), error,
+        text != NULL ? text : "the connection was lost");
 }
+
+static const struct lh_link_user stream_links = {
+    .message = stream_message, .sent = stream_sent, .closed = stream_closed};
 
 void lh_client_stream_owes(struct lh_client_stream *s, int answers)
 {
@@ -200,11 +203,8 @@ struct lh_client_stream *lh_client_stream_to(
     s->timer.fire = look_for_life;
     s->idle.fire = too_long_idle;
     s->silence = c->config.hang_timeout;
-    s->link = (struct lh_client_link){.owner = s,
-        .on_message = stream_message,
-        .on_sent = stream_sent,
-        .on_closed = stream_closed};
-    lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    s->link.user = &stream_links;
+    lh_link_open(&c->links, c->fx, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     s->id = s->link.id;
     DL_APPEND(all->all, s);
     HASH_ADD_KEYPTR(of_address, all->newest, s->address, strlen(s->address), s);
@@ -358,9 +358,11 @@ static bool send_message(struct lh_client_stream *s)
         m.cluster = lh_client_active_cluster(c);
     s->named = s->named || m.cluster != 0;
     /* What the only lane has in small messages is little (lane.c): nobody has to wait for it. */
-    s->writing = HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes;
     s->writing_since = c->now;
-    (s->writing ? lh_fx_send_notified : lh_fx_send)(c->fx, s->link.id, &m.base, &o.bytes);
+    if (HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes)
+        lh_outbox_send(&s->outbox, c->fx, s->link.id, &m.base, &o.bytes);
+    else
+        lh_fx_send(c->fx, s->link.id, &m.base, &o.bytes);
     if (s->resting)
         lh_fx_unhold(c->fx, s->link.id);
     s->resting = false;
@@ -387,15 +389,14 @@ void lh_client_streams_flush(struct lh_client_streams *all)
         else
             lh_client_lane_update(l);
     }
-    while (all->touched != NULL) {
-        struct lh_client_stream *s = all->touched;
-        LL_DELETE2(all->touched, s, next_touched);
-        s->touched = false;
+    struct lh_outbox *o;
+    while ((o = lh_outbox_next(&all->touched)) != NULL) {
+        struct lh_client_stream *s = LH_OWNER(o, struct lh_client_stream, outbox);
         if (s->lanes == NULL) {
             keep_or_free(s);
             continue;
         }
-        while (!s->writing && send_message(s))
+        while (s->outbox.in_flight == 0 && send_message(s))
             ; /* a message has so many parts at most */
         rest(s);
     }
@@ -417,8 +418,8 @@ void lh_client_streams_check(const struct lh_client_streams *all)
                 owed += w->opening;
         }
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
-        LH_ASSERT(!s->resting || owed == 0 || s->writing);
-        LH_ASSERT(s->writing || s->lanes == NULL ||
+        LH_ASSERT(!s->resting || owed == 0 || s->outbox.in_flight > 0);
+        LH_ASSERT(s->outbox.in_flight > 0 || s->lanes == NULL ||
                   (s->little == NULL && s->opening == NULL && s->end_count == 0));
         uint64_t highest = 0; /* of those that the server does not know */
         const struct lh_client_lane *l;

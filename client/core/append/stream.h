@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/core/append/lane.h"
+#include "flow/outbox.h"
 
 /* What a lane has in one message, unanswered. */
 struct lh_client_message {
@@ -45,10 +46,9 @@ struct lh_client_stream {
     struct lh_client_stream *prev, *next; /* of these */
     UT_hash_handle of_address;            /* likewise, if it is the newest to its address ... */
     bool newest;                          /* ... and not over */
-    bool touched;                         /* in their list of those to be looked at */
-    struct lh_client_stream *next_touched;
-    struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
-    uint64_t id;                /* of its link, also then: newer ones have higher numbers */
+    struct lh_outbox outbox;              /* what there is to send gathers while it is in flight */
+    struct lh_link link;                  /* `id` 0: it is over and its writers are leaving */
+    uint64_t id; /* of its link, also then: newer ones have higher numbers */
     char *address;
     struct lh_client_lane *lanes;    /* by number */
     struct lh_client_lane *joinable; /* by key */
@@ -65,7 +65,6 @@ struct lh_client_stream {
         uint64_t sent;
     } rest;
     bool named;   /* the server was told which cluster this client is of (SES-10) */
-    bool writing; /* the last message has not left: what there is to send gathers */
     bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is owed */
     struct lh_instant writing_since;
     unsigned owed;              /* openings and batches without an answer */
@@ -81,7 +80,7 @@ struct lh_client_streams {
     struct lh_client_host *client;
     struct lh_client_stream *all;
     struct lh_client_stream *newest;      /* the newest to each address, if it is not over */
-    struct lh_client_stream *touched;     /* by this step */
+    struct lh_outbox *touched;            /* streams, by this step */
     struct lh_client_lane *touched_lanes; /* likewise */
     uint64_t last_lane;                   /* its number */
     Leasehold__AppendPart *parts;         /* of the message that is being made ... */

@@ -96,10 +96,10 @@ static void ask_at(struct lh_client_host *c, size_t place)
 {
     struct lh_client_active *a = &c->active;
     Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
-    struct lh_client_link *link = &a->links[place].link;
+    struct lh_link *link = &a->links[place];
 
     request.reign_heard = a->finder.reign;
-    lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
+    lh_link_open(&c->links, c->fx, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
         a->finder.config.answer_timeout);
     lh_fx_send(c->fx, link->id, &request.base, NULL);
 }
@@ -110,7 +110,7 @@ static void go_on(struct lh_client_host *c)
     size_t place;
 
     while (lh_finder_late(&a->finder, c->now, &place))
-        lh_client_link_close(c, &a->links[place].link);
+        lh_client_link_close(c, &a->links[place]);
     while ((is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) ||
            lh_finder_introduce(&a->finder, c->now, &place))
         ask_at(c, place);
@@ -148,27 +148,27 @@ static void note_refusal(struct lh_client_active *a, const char *text)
     a->refused = text == NULL ? NULL : lh_strdup(text);
 }
 
-static void answered(void *owner, const void *message, struct lh_buf *payload)
+static void answered(void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_active_link *l = owner;
-    struct lh_client_host *c = l->client;
+    struct lh_client_host *c = core;
 
     (void)payload;
     note_refusal(&c->active, NULL);
-    lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message);
+    lh_finder_answered(&c->active.finder, c->now, (size_t)(link - c->active.links), message);
     wake(c);
 }
 
-static void unanswered(void *owner, int error, const char *text)
+static void unanswered(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_client_active_link *l = owner;
-    struct lh_client_host *c = l->client;
+    struct lh_client_host *c = core;
 
     if (error == LH_ERR_PERMISSION)
         note_refusal(&c->active, text);
-    lh_finder_unanswered(&c->active.finder, c->now, (size_t)(l - c->active.links), error);
+    lh_finder_unanswered(&c->active.finder, c->now, (size_t)(link - c->active.links), error);
     wake(c);
 }
+
+static const struct lh_link_user round_links = {.message = answered, .closed = unanswered};
 
 void lh_client_active_init(struct lh_client_host *c, const struct lh_client_config *config)
 {
@@ -177,11 +177,8 @@ void lh_client_active_init(struct lh_client_host *c, const struct lh_client_conf
     lh_finder_init(
         &a->finder, &config->finder, config->cluster, config->masters, config->master_count, 0);
     a->timer.fire = timer_fires;
-    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
-        a->links[i].client = c;
-        a->links[i].link = (struct lh_client_link){
-            .owner = &a->links[i], .on_message = answered, .on_closed = unanswered};
-    }
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        a->links[i].user = &round_links;
 }
 
 void lh_client_active_stop(struct lh_client_host *c)
@@ -189,7 +186,7 @@ void lh_client_active_stop(struct lh_client_host *c)
     LH_ASSERT(!is_wanted(c));
     lh_timer_unset(&c->timers, &c->active.timer);
     for (size_t i = 0; i < LH_MASTERS_MAX; i++)
-        lh_client_link_close(c, &c->active.links[i].link);
+        lh_client_link_close(c, &c->active.links[i]);
 }
 
 void lh_client_active_deinit(struct lh_client_host *c)
@@ -204,7 +201,7 @@ void lh_client_active_check(const struct lh_client_host *c)
 
     lh_finder_check(&a->finder);
     for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
-        LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
+        LH_ASSERT((a->links[i].id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
     LH_ASSERT(a->moved == NULL || lh_timer_is_set(&a->timer));
     for (const struct lh_client_waiter *s = a->suspecting; s != NULL; s = s->next)

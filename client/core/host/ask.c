@@ -185,7 +185,7 @@ static void try_master(struct lh_client_ask *ask)
     shorten_wait(ask, left);
     lh_client_active_choose(c, &ask->waiter);
     lh_request_name_cluster(ask->request, lh_client_active_cluster(c));
-    lh_client_link_open(c, &ask->link, ask->link.method, ask->waiter.address, timeout);
+    lh_link_open(&c->links, c->fx, &ask->link, ask->method, ask->waiter.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
@@ -258,12 +258,14 @@ static void elsewhere(struct lh_client_waiter *waiter)
     try_master(ask);
 }
 
-static void ask_answered(void *owner, const void *message, struct lh_buf *payload)
+static void ask_answered(
+    void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_ask *ask = owner;
+    struct lh_client_ask *ask = LH_OWNER(link, struct lh_client_ask, link);
     const char *text;
     int error = lh_client_reply_error(message, &text);
 
+    (void)core;
     (void)payload;
     lh_client_active_leave(ask->client, &ask->waiter);
     if (error == LH_ERR_SHUTTING_DOWN || error == LH_ERR_STALE_MASTER ||
@@ -271,7 +273,7 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
         master_failed(ask, error, text);
         return;
     }
-    lh_client_active_answered(ask->client, &ask->waiter, ask->link.method, message);
+    lh_client_active_answered(ask->client, &ask->waiter, ask->method, message);
     if (error == LH_ERR_UNAVAILABLE) {
         try_failed(ask, error, text); /* it acts, and cannot do this now */
         return;
@@ -279,12 +281,13 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
     end_ask(ask, error, text, message);
 }
 
-static void ask_closed(void *owner, int error, const char *text)
+static void ask_closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_client_ask *ask = owner;
+    struct lh_client_ask *ask = LH_OWNER(link, struct lh_client_ask, link);
     /* No error of a repeat says what became of the message before. */
     bool unknown = ask->once && ask->unknown;
 
+    (void)core;
     lh_client_active_leave(ask->client, &ask->waiter);
     if (error == LH_ERR_DEADLINE_EXCEEDED && !lh_instant_before(ask->try_end, end_of(ask))) {
         /* The network noticed it first; no other try follows. */
@@ -297,6 +300,8 @@ static void ask_closed(void *owner, int error, const char *text)
         master_failed(ask, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
     }
 }
+
+static const struct lh_link_user ask_links = {.message = ask_answered, .closed = ask_closed};
 
 void lh_client_ask(struct lh_client_host *c, struct lh_client_ask *ask, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline)
@@ -317,8 +322,8 @@ void lh_client_ask(struct lh_client_host *c, struct lh_client_ask *ask, enum lh_
     ask->unknown = false;
     ask->reason = LH_OK;
     ask->active = true;
-    ask->link = (struct lh_client_link){
-        .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};
+    ask->method = method;
+    ask->link.user = &ask_links;
     ask->timer.fire = try_over;
     ask->waiter.go_on = go_on;
     ask->waiter.elsewhere = elsewhere;

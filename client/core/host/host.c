@@ -60,7 +60,7 @@ void lh_client_host_init(struct lh_client_host *c, const struct lh_client_config
     c->config.watches = (uint32_t)or_count(config->watches, 4096);
     c->config.watch_replies = (uint32_t)or_count(config->watch_replies, 16);
     c->config.watch_doubt = or_default(config->watch_doubt, 5000);
-    lh_client_links_init(c);
+    c->links.answer_ends = true;
     lh_client_active_init(c, config);
     c->prng.state = config->seed;
     /* From a stream of its own: no writer's id says which calls are this client's. */
@@ -74,13 +74,12 @@ void lh_client_host_deinit(struct lh_client_host *c)
 {
     lh_client_masters_deinit(c);
     lh_client_active_deinit(c);
-    lh_client_links_deinit(c);
     lh_timers_deinit(&c->timers);
 }
 
 void lh_client_host_check(const struct lh_client_host *c)
 {
-    lh_client_links_check(c);
+    lh_links_check(&c->links);
     lh_client_active_check(c);
     lh_client_masters_check(c);
 }

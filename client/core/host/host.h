@@ -8,37 +8,10 @@
 #include "client/core/calls.h"
 #include "client/core/config.h"
 #include "finder/finder.h"
+#include "flow/links.h"
 #include "proto/leasehold.pb-c.h"
 
 struct lh_client_host;
-
-/* ---- link.c: links that the core opens, and who is told what comes on them. */
-
-/* One link that this core opened. Lives inside its owner; `id` 0: none. */
-struct lh_client_link {
-    uint64_t id;
-    enum lh_method method;
-    void *owner;
-    /* A message arrived. A link of a unary method is forgotten before this is called. */
-    void (*on_message)(void *owner, const void *message, struct lh_buf *payload);
-    /* What was sent with `notify` has left. May be NULL. */
-    void (*on_sent)(void *owner);
-    /* A part of a message arrived. May be NULL. */
-    void (*on_progress)(void *owner);
-    /* It is over, without (another) message; forgotten before this is called. */
-    void (*on_closed)(void *owner, int error, const char *text);
-    struct lh_client_link *next; /* in its bucket */
-};
-
-void lh_client_link_open(struct lh_client_host *c, struct lh_client_link *link,
-    enum lh_method method, const char *address, struct lh_duration timeout);
-void lh_client_link_close(struct lh_client_host *c, struct lh_client_link *link);
-
-/* What has come on a link, for its owner; nobody's link any more: ignored. */
-void lh_client_link_message(struct lh_client_host *c, struct lh_input *in);
-void lh_client_link_progress(struct lh_client_host *c, const struct lh_input *in);
-void lh_client_link_sent(struct lh_client_host *c, const struct lh_input *in);
-void lh_client_link_closed(struct lh_client_host *c, const struct lh_input *in);
 
 /* ---- active.c: which master is asked, and who waits until that is known (HA-10). */
 
@@ -55,16 +28,10 @@ struct lh_client_waiter {
     void (*elsewhere)(struct lh_client_waiter *waiter);
 };
 
-/* One question of a round. */
-struct lh_client_active_link {
-    struct lh_client_host *client;
-    struct lh_client_link link;
-};
-
 struct lh_client_active {
     struct lh_finder finder;
-    struct lh_client_active_link links[LH_MASTERS_MAX]; /* by place */
-    struct lh_timer timer;                              /* the finder's */
+    struct lh_link links[LH_MASTERS_MAX]; /* the questions of a round, by place */
+    struct lh_timer timer;                /* the finder's */
     /* Rounds are for these: */
     struct lh_client_waiter *waiting;     /* for a master to be asked */
     struct lh_client_waiter *suspecting;  /* its master, the choice, has been silent for a while */
@@ -132,7 +99,8 @@ void lh_client_active_answered(struct lh_client_host *c, const struct lh_client_
  * owner. */
 struct lh_client_ask {
     struct lh_client_host *client;
-    struct lh_client_link link;
+    struct lh_link link;
+    enum lh_method method;
     struct lh_timer timer;     /* the end of a try or of a pause; a try's master is silent */
     ProtobufCMessage *request; /* what is sent: a copy of the owner's, with what is added */
     bool once;                 /* HA-12: the call has an id, which stands in it */
@@ -225,11 +193,7 @@ struct lh_client_host {
     struct lh_effects *fx;   /* during a step */
     bool stopped;
 
-    struct { /* link.c */
-        uint64_t last;
-        struct lh_client_link **buckets; /* by id; a power of two of them */
-        size_t bucket_count, count;
-    } links;
+    struct lh_links links;                /* users are called with the host, too */
     struct lh_client_active active;       /* active.c */
     struct lh_client_unary *unaries;      /* ask.c ... */
     uint64_t call_client, last_call;      /* ... of calls' ids (HA-12) */
@@ -243,6 +207,12 @@ void lh_client_host_init(struct lh_client_host *c, const struct lh_client_config
 /* Nothing is under way any more. */
 void lh_client_host_deinit(struct lh_client_host *c);
 void lh_client_host_check(const struct lh_client_host *c);
+
+/* The link, if it is open, is of no use any more. */
+static inline void lh_client_link_close(struct lh_client_host *c, struct lh_link *link)
+{
+    lh_link_close(&c->links, c->fx, link, LH_ERR_CANCELLED, NULL);
+}
 
 /* What other threads may read while the core steps (leases.h): changes of it stand between these
  * two. They nest. */

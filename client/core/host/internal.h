@@ -3,12 +3,6 @@
 
 #include "client/core/host/host.h"
 
-/* link.c */
-void lh_client_links_init(struct lh_client_host *c);
-/* None is open any more. */
-void lh_client_links_deinit(struct lh_client_host *c);
-void lh_client_links_check(const struct lh_client_host *c);
-
 /* active.c */
 void lh_client_active_init(struct lh_client_host *c, const struct lh_client_config *config);
 void lh_client_active_deinit(struct lh_client_host *c);

@@ -12,7 +12,7 @@
 struct lh_client_question {
     struct lh_client_question *prev, *next;
     struct lh_client_host *client;
-    struct lh_client_link link;
+    struct lh_link link;
     struct lh_timer timer; /* the deadline */
     struct lh_server_call *call;
 };
@@ -29,21 +29,26 @@ static void end(struct lh_client_question *q, bool complete, int error, const ch
     free(q);
 }
 
-static void answered(void *owner, const void *message, struct lh_buf *payload)
+static void answered(void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_question *q = owner;
+    struct lh_client_question *q = LH_OWNER(link, struct lh_client_question, link);
     const char *text;
     int error = lh_client_reply_error(message, &text);
 
+    (void)core;
     q->call->reply = lh_client_copy_message(message);
     q->call->payload = lh_buf_take(payload);
     end(q, true, error, text);
 }
 
-static void closed(void *owner, int error, const char *text)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    end(owner, true, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
+    (void)core;
+    end(LH_OWNER(link, struct lh_client_question, link), true,
+        error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
 }
+
+static const struct lh_link_user question_links = {.message = answered, .closed = closed};
 
 static void out_of_time(void *core, struct lh_timer *timer)
 {
@@ -65,10 +70,8 @@ void lh_client_server_ask(struct lh_client_host *c, struct lh_server_call *call)
     q->call = call;
     DL_APPEND(c->questions, q);
     q->timer.fire = out_of_time;
-    q->link.owner = q;
-    q->link.on_message = answered;
-    q->link.on_closed = closed;
-    lh_client_link_open(c, &q->link, call->method, call->address, left);
+    q->link.user = &question_links;
+    lh_link_open(&c->links, c->fx, &q->link, call->method, call->address, left);
     lh_fx_send(c->fx, q->link.id, request, NULL);
     lh_wire_free(request);
     lh_timer_set(&c->timers, &q->timer, call->deadline);

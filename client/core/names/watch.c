@@ -25,7 +25,7 @@ struct lh_client_watch {
     uint64_t from;  /* every change before was queued; 0, and for locks: a reset comes first */
     bool resetting; /* a reset has begun, and is not whole */
     struct lh_client_waiter waiter;
-    struct lh_client_link link;
+    struct lh_link link;
     struct lh_timer timer; /* the end of a pause; or its master has been silent for long */
     unsigned failures;
     bool held; /* LH_FX_HOLD */
@@ -49,7 +49,8 @@ static void open_stream(struct lh_client_watch *w)
         return;
     }
     lh_client_active_choose(c, &w->waiter);
-    lh_client_link_open(c, &w->link, LH_METHOD_WATCH, w->waiter.address, LH_DURATION_FOREVER);
+    lh_link_open(
+        &c->links, c->fx, &w->link, LH_METHOD_WATCH, w->waiter.address, LH_DURATION_FOREVER);
     m.prefix = w->prefix;
     /* Events alone would not make a reset whole that was cut off. */
     m.from = w->resetting ? 0 : w->from;
@@ -213,10 +214,10 @@ static void end_watch(struct lh_client_watch *w, int error, const char *text)
     deliver(w);
 }
 
-static void answered(void *owner, const void *message, struct lh_buf *payload)
+static void answered(void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_watch *w = owner;
-    struct lh_client_host *c = w->client;
+    struct lh_client_watch *w = LH_OWNER(link, struct lh_client_watch, link);
+    struct lh_client_host *c = core;
     const Leasehold__WatchReply *m = message;
     const char *text;
     int error = lh_client_reply_error(message, &text);
@@ -237,13 +238,18 @@ static void answered(void *owner, const void *message, struct lh_buf *payload)
     lh_client_active_acts(c, &w->waiter, 0);
 }
 
-static void closed(void *owner, int error, const char *text)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
+    struct lh_client_watch *w = LH_OWNER(link, struct lh_client_watch, link);
+
+    (void)core;
     if (is_final(error))
-        end_watch(owner, error, text);
+        end_watch(w, error, text);
     else
-        stream_failed(owner, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
+        stream_failed(w, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
 }
+
+static const struct lh_link_user watch_links = {.message = answered, .closed = closed};
 
 /* ---- Calls. */
 
@@ -277,7 +283,7 @@ void lh_client_watch_open(struct lh_client_names *n, struct lh_watch_open_call *
     w->prefix = lh_strdup(call->prefix);
     w->from = call->locks ? 0 : call->from;
     w->locks = call->locks;
-    w->link = (struct lh_client_link){.owner = w, .on_message = answered, .on_closed = closed};
+    w->link.user = &watch_links;
     w->waiter.go_on = go_on;
     w->waiter.elsewhere = elsewhere;
     w->timer.fire = timer_fires;

@@ -16,9 +16,9 @@ struct lh_client_ready {
 /* One READ, under way or over. Lives inside its chunk reader. */
 struct lh_client_read {
     struct lh_client_chunk_reader *cr;
-    struct lh_client_link link; /* `id` 0: it is over */
-    struct lh_timer timer;      /* its end */
-    char *address;              /* that is asked or was asked last; NULL: none yet */
+    struct lh_link link;   /* `id` 0: it is over */
+    struct lh_timer timer; /* its end */
+    char *address;         /* that is asked or was asked last; NULL: none yet */
     struct lh_instant begun;
     struct lh_instant whole_by; /* however it comes on */
     uint64_t for_fetch;         /* the FETCH that it was begun for; 0: ahead of any */

@@ -132,15 +132,17 @@ static void nothing_more(struct lh_client_read *read, const Leasehold__ReadReply
     lh_client_reader_pump(r);
 }
 
-static void read_answered(void *owner, const void *message, struct lh_buf *payload)
+static void read_answered(
+    void *core, struct lh_link *link, const void *message, struct lh_buf *payload)
 {
-    struct lh_client_read *read = owner;
+    struct lh_client_read *read = LH_OWNER(link, struct lh_client_read, link);
     struct lh_client_chunk_reader *cr = read->cr;
     struct lh_client_reader *r = cr->reader;
     const Leasehold__ReadReply *m = message;
     const char *text;
     int error = lh_client_reply_error(m, &text);
 
+    (void)core;
     read_over(read);
     lh_client_answered(r->readers, read->address);
     if (error == LH_OK && !read->waits)
@@ -194,11 +196,11 @@ static void read_answered(void *owner, const void *message, struct lh_buf *paylo
 
 /* A part of the answer is here, which is as good as an answer to a question of this size: nobody is
  * silent, and nobody late. */
-static void read_progress(void *owner)
+static void read_progress(void *core, struct lh_link *link)
 {
-    struct lh_client_read *read = owner;
+    struct lh_client_read *read = LH_OWNER(link, struct lh_client_read, link);
     struct lh_client_chunk_reader *cr = read->cr;
-    struct lh_client_host *c = cr->reader->client;
+    struct lh_client_host *c = core;
     struct lh_instant by = LH_PLANTED("progress-for-ever") ? LH_INSTANT_NEVER : read->whole_by;
 
     LH_MARK("reader-answered-in-pieces");
@@ -211,10 +213,11 @@ static void read_progress(void *owner)
             lh_instant_add(c->now, lh_client_late_after(cr->reader->readers)));
 }
 
-static void read_closed(void *owner, int error, const char *text)
+static void read_closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_client_read *read = owner;
+    struct lh_client_read *read = LH_OWNER(link, struct lh_client_read, link);
 
+    (void)core;
     if (error == LH_OK || error == LH_ERR_CANCELLED)
         error = LH_ERR_UNAVAILABLE;
     read_over(read);
@@ -223,12 +226,15 @@ static void read_closed(void *owner, int error, const char *text)
     lh_client_chunk_reader_failed(read->cr, error, read->address, text);
 }
 
+static const struct lh_link_user read_links = {
+    .message = read_answered, .progress = read_progress, .closed = read_closed};
+
 void lh_client_read_out_of_time(void *core, struct lh_timer *timer)
 {
     struct lh_client_read *read = LH_OWNER(timer, struct lh_client_read, timer);
 
     lh_client_link_close(core, &read->link);
-    read_closed(read, LH_ERR_UNAVAILABLE, "no answer");
+    read_closed(core, &read->link, LH_ERR_UNAVAILABLE, "no answer");
 }
 
 /* For how long an answer may take, once the server does not wait any more. Only the primary can
@@ -269,16 +275,11 @@ void lh_client_read_begin(struct lh_client_chunk_reader *cr, size_t member, stru
     read->begun = c->now;
     read->for_fetch = r->fetch != NULL ? r->fetches : 0;
     read->waits = wait.ns > 0;
-    read->link = (struct lh_client_link){
-        .owner = read,
-        .on_message = read_answered,
-        .on_progress = read_progress,
-        .on_closed = read_closed,
-    };
+    read->link.user = &read_links;
     read->whole_by = lh_instant_add(c->now, lh_duration_add(wait, c->config.arrival_timeout));
     r->held += c->config.read_bytes;
     lh_client_silent_asked(r->readers, read->address);
-    lh_client_link_open(c, &read->link, LH_METHOD_READ, read->address, LH_DURATION_FOREVER);
+    lh_link_open(&c->links, c->fx, &read->link, LH_METHOD_READ, read->address, LH_DURATION_FOREVER);
     lh_fx_send(c->fx, read->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &read->timer, lh_instant_add(c->now, timeout));
 }

@@ -69,7 +69,8 @@ static void forget_stream(struct lh_client_session *s)
     lh_client_users(s)->stream_over(s);
     lh_client_session_show_end(s);
     s->asked = LH_INSTANT_NEVER;
-    s->writing = s->beat_wanted = false;
+    s->outbox.in_flight = 0;
+    s->beat_wanted = false;
     s->phase = LH_CLIENT_STREAM_NONE;
 }
 
@@ -143,8 +144,8 @@ void lh_client_attach(struct lh_client_session *s)
         return;
     }
     lh_client_active_choose(c, &s->waiter);
-    lh_client_link_open(
-        c, &s->link, LH_METHOD_LEASE_SESSION, s->waiter.address, LH_DURATION_FOREVER);
+    lh_link_open(&c->links, c->fx, &s->link, LH_METHOD_LEASE_SESSION, s->waiter.address,
+        LH_DURATION_FOREVER);
     s->phase = LH_CLIENT_STREAM_ATTACHED;
     s->first_stamp = s->last_stamp = 0;
     send_attach(s);
@@ -363,11 +364,12 @@ static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *
     lh_client_users(s)->beat_answered(s, m);
 }
 
-static void message(void *owner, const void *reply, struct lh_buf *payload)
+static void message(void *core, struct lh_link *link, const void *reply, struct lh_buf *payload)
 {
-    struct lh_client_session *s = owner;
+    struct lh_client_session *s = LH_OWNER(link, struct lh_client_session, link);
     const Leasehold__LeaseSessionReply *m = reply;
 
+    (void)core;
     (void)payload;
     if (lh_client_session_expires(s))
         return;
@@ -385,10 +387,13 @@ static void message(void *owner, const void *reply, struct lh_buf *payload)
         lh_client_users(s)->answered(s, m->answers);
 }
 
-static void sent(void *owner)
+static void sent(void *core, struct lh_link *link)
 {
-    if (!lh_client_session_show_next(owner))
-        lh_client_ops_left(owner);
+    struct lh_client_session *s = LH_OWNER(link, struct lh_client_session, link);
+
+    (void)core;
+    if (!lh_client_session_show_next(s))
+        lh_client_ops_left(s);
 }
 
 /* Asking again cannot help. */
@@ -399,11 +404,12 @@ static bool is_final(int error)
            error == LH_ERR_TOO_LARGE || error == LH_ERR_PERMISSION;
 }
 
-static void closed(void *owner, int error, const char *text)
+static void closed(void *core, struct lh_link *link, int error, const char *text)
 {
-    struct lh_client_session *s = owner;
+    struct lh_client_session *s = LH_OWNER(link, struct lh_client_session, link);
     bool unknown = error == LH_ERR_UNKNOWN_SESSION && s->greeted;
 
+    (void)core;
     if (s->life == LH_CLIENT_SESSION_OVER) {
         if (unknown || (error == LH_OK && s->phase == LH_CLIENT_STREAM_CLOSING)) {
             forget_stream(s);
@@ -420,10 +426,12 @@ static void closed(void *owner, int error, const char *text)
     lh_client_attach_failed(s, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
 }
 
+static const struct lh_link_user session_links = {
+    .message = message, .sent = sent, .closed = closed};
+
 void lh_client_attach_init(struct lh_client_session *s)
 {
-    s->link = (struct lh_client_link){
-        .owner = s, .on_message = message, .on_sent = sent, .on_closed = closed};
+    s->link.user = &session_links;
     s->waiter.go_on = go_on;
     s->waiter.elsewhere = elsewhere;
     s->retry.fire = retry;

@@ -9,8 +9,8 @@ struct lh_client_sessions {
     const struct lh_client_session_users *users;
     void *self; /* the users' */
     struct lh_client_session *all;
-    size_t count;                      /* at most `sessions` of the config */
-    struct lh_client_session *touched; /* by this step */
+    size_t count;              /* at most `sessions` of the config */
+    struct lh_outbox *touched; /* by this step */
     struct lh_prng ids;
 };
 

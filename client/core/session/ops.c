@@ -1,5 +1,4 @@
-/* Operations of a session. All operations of one step go in one message; so
- * do those that gather while the last message has not left this process. */
+/* Operations of a session, and when they go (flow/outbox.h). */
 #include "base/alloc.h"
 #include "client/core/session/internal.h"
 #include "proto/codec.h"
@@ -12,11 +11,7 @@
 
 void lh_client_session_touch(struct lh_client_session *s)
 {
-    if (s->touched)
-        return;
-    s->touched = true;
-    s->next_touched = s->sessions->touched;
-    s->sessions->touched = s;
+    lh_outbox_touch(&s->sessions->touched, &s->outbox);
 }
 
 void lh_client_session_want_beat(struct lh_client_session *s)
@@ -110,8 +105,7 @@ static void send_message(struct lh_client_session *s)
     }
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
     m.ops = &ops;
-    s->writing = true;
-    lh_fx_send_notified(s->client->fx, s->link.id, &m.base, NULL);
+    lh_outbox_send(&s->outbox, s->client->fx, s->link.id, &m.base, NULL);
     while (ops.n_ops-- > 0)
         lh_client_op_drop(s, s->ops);
     free(ops.ops);
@@ -125,7 +119,7 @@ static void flush(struct lh_client_session *s)
         lh_client_attach_failed(s, LH_ERR_UNAVAILABLE, "it does not take what is sent");
         return;
     }
-    if (s->phase == LH_CLIENT_STREAM_UP && s->ops != NULL && !s->writing)
+    if (s->phase == LH_CLIENT_STREAM_UP && s->ops != NULL && s->outbox.in_flight == 0)
         send_message(s);
     if (s->phase == LH_CLIENT_STREAM_UP && s->ops == NULL && s->beat_wanted)
         lh_client_attach_beat(s);
@@ -133,17 +127,15 @@ static void flush(struct lh_client_session *s)
 
 void lh_client_ops_left(struct lh_client_session *s)
 {
-    s->writing = false;
+    lh_outbox_left(&s->outbox);
     if (s->ops != NULL)
         lh_client_session_touch(s);
 }
 
 void lh_client_sessions_flush(struct lh_client_sessions *all)
 {
-    while (all->touched != NULL) {
-        struct lh_client_session *s = all->touched;
-        all->touched = s->next_touched;
-        s->touched = false;
-        flush(s);
-    }
+    struct lh_outbox *o;
+
+    while ((o = lh_outbox_next(&all->touched)) != NULL)
+        flush(LH_OWNER(o, struct lh_client_session, outbox));
 }

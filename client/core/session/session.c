@@ -19,9 +19,7 @@ static void free_session(struct lh_client_session *s)
     lh_timer_unset(&c->timers, &s->state);
     lh_client_events_deinit(s);
     all->users->freed(s);
-    if (s->touched) {
-        LL_DELETE2(all->touched, s, next_touched);
-    }
+    lh_outbox_forget(&all->touched, &s->outbox);
     DL_DELETE(all->all, s);
     all->count--;
     free(s->host);

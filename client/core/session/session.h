@@ -4,6 +4,7 @@
 
 #include "client/core/host/host.h"
 #include "client/core/leases.h"
+#include "flow/outbox.h"
 
 struct lh_client_sessions;
 struct lh_client_showing;
@@ -54,8 +55,7 @@ struct lh_client_session {
     struct lh_client_host *client;
     struct lh_client_sessions *sessions;
     struct lh_client_session *prev, *next; /* of these */
-    bool touched;                          /* in their list of those to be looked at */
-    struct lh_client_session *next_touched;
+    struct lh_outbox outbox;               /* operations gather while it is in flight */
 
     uint8_t id[16];
     uint64_t wanted_term_ms;
@@ -69,7 +69,7 @@ struct lh_client_session {
     /* The stream. */
     enum lh_client_session_phase phase;
     struct lh_client_waiter waiter;
-    struct lh_client_link link;
+    struct lh_link link;
     struct lh_timer retry;         /* PAUSE: its end. Else set while something is unanswered */
     struct lh_timer beat;          /* UP, SHOWING: the next heartbeat */
     uint64_t stream;               /* counts them (PS-2) */
@@ -88,7 +88,6 @@ struct lh_client_session {
     struct lh_buf *pieces;            /* SHOWING: of it, packed; those that have not been sent */
     size_t piece_count, piece_next, piece_room;
     bool in_pieces;   /* what is, or was, shown on this stream is more than one */
-    bool writing;     /* the last message has not left: operations gather */
     bool beat_wanted; /* behind the operations that are to be sent */
 
     /* Its term, on this clock (TIME-4). Guarded. */
