@@ -3,12 +3,15 @@
 load("//:copts.bzl", "LH_COPTS")
 
 def lh_test(name, srcs = [], deps = [], **kwargs):
-    """One cmocka program: a file, named after its target."""
+    """One cmocka program: a file, named after its target. LH_STORY=NAME runs one story alone."""
     native.cc_test(
         name = name,
         srcs = [name + ".c"] + srcs,
         copts = LH_COPTS,
-        deps = deps + ["//third_party:cmocka"],
+        deps = deps + [
+            "//tests:story",
+            "//third_party:cmocka",
+        ],
         **kwargs
     )
 

@@ -41,16 +41,9 @@ struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const 
 
 void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
 {
-    leasehold__file_info__init(info);
-    info->file = f->id;
+    lh_m_file_attributes(f, info);
     info->path = f->path;
-    info->durability = f->durability;
-    info->replication = f->replication;
-    info->min_replicas = f->min_replicas;
-    info->chunk_size = f->chunk_size;
-    info->created_unix_ms = f->created_unix_ms;
     info->trashed = f->trashed;
-    info->on_primary_loss = f->on_primary_loss;
     info->fence = f->active->fence;
     if (f->active->fence != 0)
         info->lock_name = f->active->lock_name;

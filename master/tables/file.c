@@ -34,6 +34,18 @@ struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
     return lh_idmap_find(&m->files, id);
 }
 
+void lh_m_file_attributes(const struct lh_m_file *f, Leasehold__FileInfo *info)
+{
+    leasehold__file_info__init(info);
+    info->file = f->id;
+    info->durability = f->durability;
+    info->replication = f->replication;
+    info->min_replicas = f->min_replicas;
+    info->chunk_size = f->chunk_size;
+    info->created_unix_ms = f->created_unix_ms;
+    info->on_primary_loss = f->on_primary_loss;
+}
+
 static void place_in_full_passed(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;

@@ -79,6 +79,8 @@ static inline struct lh_m_chunk *lh_m_tail(const struct lh_m_file *f)
 
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
+/* What it was created with, which never changes; nothing else is filled in. */
+void lh_m_file_attributes(const struct lh_m_file *f, Leasehold__FileInfo *info);
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed);
 /* Into the index of its path, or of the trash if it is trashed, and out of it. No other file that
  * is there has the path. */

@@ -54,7 +54,7 @@ void lh_m_lookup_fill(struct lh_master *m, const Leasehold__ReadValue *asked,
     Leasehold__ValueRead *read, uint8_t bytes[LH_M_LOOKUP_BYTES])
 {
     const struct lh_m_file *f = file_of(m, asked->name);
-    Leasehold__FileInfo info = LEASEHOLD__FILE_INFO__INIT;
+    Leasehold__FileInfo info;
 
     if (f == NULL) {
         read->error = LEASEHOLD__ERROR_CODE__NOT_FOUND;
@@ -64,13 +64,7 @@ void lh_m_lookup_fill(struct lh_master *m, const Leasehold__ReadValue *asked,
     read->same = asked->revision == f->id;
     if (read->same)
         return;
-    info.file = f->id;
-    info.durability = f->durability;
-    info.replication = f->replication;
-    info.min_replicas = f->min_replicas;
-    info.chunk_size = f->chunk_size;
-    info.created_unix_ms = f->created_unix_ms;
-    info.on_primary_loss = f->on_primary_loss;
+    lh_m_file_attributes(f, &info);
     LH_ASSERT(leasehold__file_info__get_packed_size(&info) <= LH_M_LOOKUP_BYTES);
     read->value.len = leasehold__file_info__pack(&info, bytes);
     read->value.data = bytes;

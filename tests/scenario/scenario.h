@@ -1,8 +1,7 @@
 /* What scenario tests share: a cluster in the simulator's world with short terms, and checks that
  * show the world's failure. Time is virtual: waiting costs nothing.
  *
- * With LH_SIM_TRACE=FILE in the environment every input and effect is written there;
- * LH_SIM_STORY=NAME runs that story alone. */
+ * With LH_SIM_TRACE=FILE in the environment every input and effect is written there. */
 #pragma once
 
 #include "proto/codec.h"
@@ -157,5 +156,4 @@ static inline void all_is_well(struct lh_sim_cluster *c, struct lh_sim_writer *w
 }
 
 /* For main(). */
-#define RUN_STORIES(tests)                                                                         \
-    (cmocka_set_test_filter(getenv("LH_SIM_STORY")), cmocka_run_group_tests(tests, NULL, NULL))
+#define RUN_STORIES(tests) cmocka_run_group_tests(tests, NULL, NULL)

@@ -799,7 +799,6 @@ int main(void)
     struct CMUnitTest *stories = lh_alloc_array(count, sizeof *stories);
 
     take_part();
-    cmocka_set_test_filter(getenv("LH_SIM_STORY"));
     for (size_t i = part; i < count; i += parts)
         stories[taken++] =
             (struct CMUnitTest){.name = paths[i], .test_func = a_story, .initial_state = paths[i]};

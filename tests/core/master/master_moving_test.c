@@ -715,6 +715,32 @@ static void a_replica_of_which_nothing_is_left_is_not_needed(void **state)
     assert_true(info_of(a)->safe_to_stop);
 }
 
+/* Nobody can ask it, so it may have something after all. */
+static void what_is_said_to_be_lost_at_a_server_that_is_away_is_needed(void **state)
+{
+    (void)state;
+    given_sealed_files(1);
+    lose(a, 1, false);
+    down(a);
+    obedience(60000);
+    drain(a);
+    obedience(5000);
+    assert_false(info_of(a)->safe_to_stop);
+    assert_int_equal(info_of(a)->replicas_to_move, 1);
+}
+
+/* A thousand servers' heartbeats each wait for a step. */
+static void a_census_of_many_chunks_is_many_short_steps(void **state)
+{
+    (void)state;
+    w.config.walk_share = 2;
+    given_sealed_files(12);
+    drain(a);
+    assert_int_not_equal(info_of(a)->replicas_to_move, 12);
+    world_advance(&w, 1);
+    assert_int_equal(info_of(a)->replicas_to_move, 12);
+}
+
 static void the_primary_of_a_tail_moves_and_then_its_replica(void **state)
 {
     const Leasehold__Grant *grant = NULL;
@@ -1124,6 +1150,8 @@ int main(void)
         STORY(what_makes_no_sense_is_refused),
         STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
         STORY(the_last_damaged_replica_is_needed),
+        STORY(what_is_said_to_be_lost_at_a_server_that_is_away_is_needed),
+        STORY(a_census_of_many_chunks_is_many_short_steps),
         STORY(a_damaged_replica_that_is_copied_to_is_needed),
         STORY(a_server_that_has_not_shown_all_is_not_decommissioned),
         STORY(the_last_replica_of_a_chunk_is_not_decommissioned_unseen),
