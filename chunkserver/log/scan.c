@@ -199,10 +199,12 @@ void lh_cs_scan_start(struct lh_cs_replica *r)
     scan_read(r);
 }
 
-/* FAIL-5: what a process before had in memory is not known any more. So nobody can say whether all
- * that was acknowledged is here. */
+/* FAIL-5: what a process before had in memory is not known any more, and the last sync that
+ * succeeded may not have been true. So nobody can say whether all that was acknowledged is here,
+ * also if the log ends with a whole batch. */
 static void found_in_doubt(struct lh_cs_replica *r)
 {
+    r->torn = true;
     if (!LH_PLANTED("rewritten-log-counts-as-whole"))
         memset(r->header.equal_boot, 0, LH_BOOT_ID_BYTES);
     lh_cs_doubt(r, LH_ERR_UNSYNCED);

@@ -340,6 +340,27 @@ STORY(a_copy_in_place_of_a_file_that_could_not_be_removed_is_not_in_doubt)
     assert_that_b_can_lead(w);
 }
 
+/* FAIL-5: a file system that turned read-only may have said of its last sync that it succeeded. */
+STORY(a_later_process_does_not_know_where_a_log_in_doubt_ended)
+{
+    hang_up(given_a_written_chunk(w, 3));
+    settle(w);
+    node_kill(w, A, false); /* nobody confirms equality */
+    node_kill(w, B, false);
+    settle(w);
+    node_fail_disk(w, B, LH_DISK_READ, 0, LH_ERR_UNSYNCED);
+    node_start(w, B);
+    settle(w);
+    pass(w, 11000); /* the log is rewritten */
+    assert_int_equal(node_status(w, B).length, 3 * BATCH);
+    master_fence(w, B, 2);
+    master_fence(w, C, 2);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_OK);
+    assert_true(heard(w, B)->fenced.truncated);
+    assert_false(heard(w, C)->fenced.truncated);
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Rot. */
 
@@ -757,6 +778,7 @@ int main(void)
         cmocka_unit_test(syncs_that_fail_at_every_member_lose_nothing),
         cmocka_unit_test(a_sync_that_fails_while_its_replica_is_to_go_does_not_keep_it),
         cmocka_unit_test(a_copy_in_place_of_a_file_that_could_not_be_removed_is_not_in_doubt),
+        cmocka_unit_test(a_later_process_does_not_know_where_a_log_in_doubt_ended),
         cmocka_unit_test(a_copy_in_place_of_a_file_in_doubt_that_has_rotted_is_not_in_doubt),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
         cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),

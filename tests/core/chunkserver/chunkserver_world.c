@@ -738,8 +738,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,
             .length = m->fenced->length, .checksum = m->fenced->checksum,
-            .unverified = m->fenced->unverified, .committed = m->fenced->committed,
-            .primary = m->fenced->primary);
+            .unverified = m->fenced->unverified, .truncated = m->fenced->truncated,
+            .committed = m->fenced->committed, .primary = m->fenced->primary);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
         HEAR(copied, .version = m->copied->version, .length = m->copied->length,

@@ -110,7 +110,8 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-        bool sealed, unverified, primary, appends_wait, unsure, failing, read_only, ran_out, kept;
+        bool sealed, unverified, truncated, primary, appends_wait, unsure, failing, read_only,
+            ran_out, kept;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat, shown;
@@ -129,7 +130,7 @@ struct node {
     bool stopped;
     int stopped_error;
     bool disk_stalled, reads_stalled; /* nothing of its disk completes; no read of it does */
-    bool starved;       /* no operation can be begun: SHORTAGE */
+    bool starved;                     /* no operation can be begun: SHORTAGE */
     bool read_only;     /* the disk refuses to change anything, also a new incarnation at a start */
     bool sync_bad;      /* each sync of CHUNK fails, the new file's too */
     bool unreadable;    /* the disk refuses to read */
