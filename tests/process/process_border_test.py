@@ -426,6 +426,8 @@ def main():
     chosen = [a for a in sys.argv[1:] if not a.startswith("--")]
     if chosen:
         names = [n for n in names if any(n[len("test_"):].startswith(c) for c in chosen)]
+        if not names:
+            sys.exit(f"border: no cell begins with {' or '.join(chosen)}: see --list")
         tests = unittest.TestSuite(map(BorderTest, names))
     else:
         seed = os.environ.get("LEASEHOLD_BORDER_SEED", "1")
