@@ -281,7 +281,6 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
         LH_MARK("scan-torn-tail");
         if (r->in_doubt) { /* nothing is cut of a file that is never written to again */
-            r->torn = true;
             scan_done(r);
             return;
         }
