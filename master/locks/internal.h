@@ -157,9 +157,9 @@ void lh_m_lock_cut(
 /* When another request can have the name at the latest, if no session is renewed. */
 uint64_t lh_m_lock_left_ms(const struct lh_master *m, const struct lh_m_name *n);
 
-/* Answers the calls of that name whose locks are over, and cuts for those that had to wait. */
 /* Forgets a call that waits, and is in no list. */
 void lh_m_cancel_free(struct lh_master *m, struct lh_m_cancel *cancel);
+/* Answers the calls of that name whose locks are over, and cuts for those that had to wait. */
 void lh_m_cancels_look(struct lh_master *m, struct lh_m_lock_state *g);
 /* Calls `function` for each holder of the name whose lock is in force, until it returns false. */
 void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
