@@ -2,12 +2,13 @@
 
 load("//:copts.bzl", "LH_COPTS")
 
-def lh_test(name, srcs = [], deps = [], **kwargs):
+def lh_test(name, srcs = [], deps = [], linkopts = [], **kwargs):
     """One cmocka program: a file, named after its target. LH_STORY=NAME runs one story alone."""
     native.cc_test(
         name = name,
         srcs = [name + ".c"] + srcs,
         copts = LH_COPTS,
+        linkopts = linkopts + ["-Wl,--wrap=_cmocka_run_group_tests"],
         deps = deps + [
             "//tests:story",
             "//third_party:cmocka",
