@@ -10,9 +10,11 @@
 #include <string.h>
 
 /* jemalloc reads this before main(). Each run needs what the one before has freed: a fifth of a
- * swarm's time went into giving memory back and taking it again. */
+ * swarm's time went into giving memory back and taking it again. Kept for ever, it came to
+ * gigabytes in a few minutes, since the pieces that one run frees are not those that another one
+ * needs. */
 extern const char *malloc_conf;
-const char *malloc_conf = "dirty_decay_ms:-1,muzzy_decay_ms:-1";
+const char *malloc_conf = "dirty_decay_ms:10000,muzzy_decay_ms:0";
 
 static const struct lh_flags_entry commands[] = {
     {"run", "one run from a seed, with its verdict", lh_sim_command_run},

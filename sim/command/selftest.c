@@ -22,6 +22,7 @@ struct options {
     struct lh_duration time, limit;
     uint64_t jobs, seeds;
     const char *bug, *first;
+    bool unnamed;
 };
 
 /* One row of the table: a planted bug, or clocks that leave their bound. */
@@ -247,6 +248,14 @@ static bool is_named(const struct lh_sim_scenario *scenario, const char *bug)
     return false;
 }
 
+static bool is_in_a_story(const struct selftest *t, const char *bug)
+{
+    for (size_t i = 0; i < t->story_count; i++)
+        if (is_named(&t->stories[i].scenario, bug))
+            return true;
+    return false;
+}
+
 /* False: the system gave no process. `rule`: what broke with `plant`; "": nothing did. */
 static bool run_story(struct selftest *t, struct lh_sim_subject *story, const char *plant,
     struct row *row, char rule[static 16])
@@ -344,7 +353,8 @@ static int run_with(const struct options *o, uint64_t first, const struct lh_sim
     char text[40];
 
     for (size_t i = 0; i < bugs; i++)
-        if (o->bug == NULL || strcmp(o->bug, all[i].name) == 0)
+        if ((o->bug == NULL || strcmp(o->bug, all[i].name) == 0) &&
+            !(o->unnamed && is_in_a_story(&t, all[i].name)))
             t.rows[t.count++].bug = &all[i];
     if (o->bug == NULL)
         t.count++;
@@ -380,6 +390,8 @@ int lh_sim_command_selftest(int argc, char **argv)
         {LH_FLAG("first", STRING, &o.first, "1"), .help = "the first seed for each bug",
             .metavar = "S"},
         {LH_FLAG("bug", STRING, &o.bug, NULL), .help = "only this one", .metavar = "BUG"},
+        {LH_FLAG("unnamed", BOOL, &o.unnamed, NULL),
+            .help = "only what no FILE names by `broken by`"},
         LH_SIM_LIMIT_FLAG(o.limit),
     };
     const struct lh_flags flags = {

@@ -46,22 +46,16 @@ class SimulatorTest(unittest.TestCase):
                 self.assertTrue(": the same again" in output)
 
     def test_planted_bugs_are_found(self):
-        """Bounded by seeds, so that the same commit always says the same. Some need hundreds of
-        them: `leasehold-sim selftest`, without a bound, finds those too. What a scenario names is
-        found with it: sim_scenario_test sees to that."""
-        named = set()
-        for scenario in SCENARIOS:
-            with open(scenario, encoding="utf-8") as file:
-                named.update(re.findall(r"^broken by (\S+)$", file.read(), re.M))
-        self.assertGreater(len(named), 80)
-        # A planted bug may have a run make chunks for ever: a minute is long enough to know.
-        code, output = simulator("selftest", "--for=10m", "--seeds=12", "--limit=60s")
+        """What a scenario names is found with it: sim_scenario_test sees to that. The rest is
+        bounded by seeds, so that the same commit always says the same. Some need hundreds of them:
+        `leasehold-sim selftest`, without a bound, finds those too."""
+        # A planted bug may keep a run from ending: a minute is long enough to know.
+        code, output = simulator("selftest", "--for=10m", "--seeds=20", "--limit=60s", "--unnamed",
+                                 *SCENARIOS)
         self.assertIn(code, (0, 5))
         found, planted = map(int, re.search(r"^(\d+) of (\d+) found", output, re.M).groups())
-        self.assertGreaterEqual(planted, 60)
-        self.assertGreaterEqual(found, planted // 3)
-        missed = set(re.findall(r"^(\S+) .* NOT FOUND ", output, re.M)) - named
-        self.assertLessEqual(len(missed), planted // 6, missed)
+        self.assertGreater(planted, 20)
+        self.assertGreaterEqual(found, planted // 2)
 
     def test_clocks_beyond_their_bound_break_what_they_may_and_nothing_else(self):
         code, _ = simulator("swarm", "--profile=clocks", "--runs=60", "--first", FIRST)
