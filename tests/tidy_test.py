@@ -252,7 +252,7 @@ WORDS = {
     r"told ahead": (0, "notified before"),
     r"once more": (0, "again"),
     r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
-    r"\banew\b": (119, "again"),
+    r"\banew\b": (100, "again"),
     r"\bunder way\b": (241, "in flight"),
     r"\btold\b": (432, "reported, notified"),
     r"\brooms?\b": (252, "space, memory"),

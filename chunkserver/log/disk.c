@@ -247,6 +247,8 @@ void lh_cs_disk_done(struct lh_cs_logs *logs, struct lh_input *in)
     if (r != NULL) {
         LH_ASSERT(r->outstanding > 0);
         r->outstanding--;
+        if (done.ticket.op == LH_DISK_SYNC && error == LH_OK)
+            lh_cs_suspects_synced(r);
     }
     if (error == LH_ERR_UNSYNCED && r != NULL && r->state != LH_CS_REPLICA_LOADING) {
         lh_cs_doubt(r, error); /* the kernel has told of a failure that no sync of ours has met */

@@ -22,6 +22,11 @@ struct lh_cs_logs_internal {
         struct lh_cs_active *list;
         struct lh_timer timer;
     } frozen;
+    struct {           /* suspects.c */
+        bool synced;   /* a sync has succeeded since all were asked about last */
+        uint64_t next; /* the least chunk that was not asked about yet */
+        struct lh_timer timer;
+    } suspects;
     struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
         struct lh_cs_active *kept;
         size_t count;
@@ -37,6 +42,12 @@ void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
 
 /* Its log is damaged at `offset`, whatever its state is. */
 void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset);
+
+/* ---- suspects.c */
+
+void lh_cs_suspects_init(struct lh_cs_logs *logs);
+/* A sync of its file has succeeded. */
+void lh_cs_suspects_synced(struct lh_cs_replica *r);
 
 /* ---- reports.c */
 

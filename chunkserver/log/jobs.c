@@ -94,7 +94,10 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
         break;
     case LH_CS_JOB_KEEP:
         r->synced = r->written;
-        lh_cs_kept(r);
+        if (r->state == LH_CS_REPLICA_READY)
+            r->logs->users->durable(r);
+        else
+            lh_cs_kept(r);
         break;
     case LH_CS_JOB_REWRITE:
         rewritten(r, j);

@@ -30,6 +30,7 @@ void lh_cs_logs_init(
     lh_cs_space_init(logs);
     lh_cs_tables_init(logs);
     lh_cs_frozen_init(logs);
+    lh_cs_suspects_init(logs);
 }
 
 void lh_cs_logs_deinit(struct lh_cs_logs *logs)
@@ -46,6 +47,7 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
     lh_timer_unset(&logs->cs->timers, &in->space.timer);
     lh_timer_unset(&logs->cs->timers, &in->tables.timer);
     lh_timer_unset(&logs->cs->timers, &in->frozen.timer);
+    lh_timer_unset(&logs->cs->timers, &in->suspects.timer);
     free(in->changed);
     free(in);
 }

@@ -63,6 +63,8 @@ static void failed(struct lh_cs_session *s, bool readable)
         lh_fx_log(s->cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(s->disk.error));
     if (readable)
         LH_MARK("disk-read-only");
+    if (!s->disk.failed)
+        lh_cs_logs_suspect(s->logs);
     s->disk.probing = false; /* the next heartbeat reports it and tries again */
     s->disk.created = false; /* it may have been set aside (FAIL-5a) */
     s->disk.failed = true;

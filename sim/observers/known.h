@@ -68,7 +68,8 @@ struct replica {
     /* Bytes changed by themselves, or an operation of the disk failed: what is there now is not the
      * server's fault, only what it makes of it. */
     bool damaged;
-    uint64_t damaged_at;               /* true ns, the last time */
+    uint64_t damaged_at; /* true ns, the last time */
+    bool misled;         /* by a sync that had succeeded in words alone, and by nothing else */
     bool header_damaged, anew_damaged; /* its header was; its new file was, which stands beside */
     bool astray; /* a sync failed, and nobody was told: what counts as clean may not be there */
     bool in_doubt, sync_failed; /* a sync has failed (FAIL-5), and the process was told */

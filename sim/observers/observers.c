@@ -266,6 +266,10 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
         o->restored = a->part == PART_MASTER;
         return;
     }
+    if (what == LH_SIM_LIFE_MOUNTED) {
+        lh_ob_replicas_lives(o, a, what);
+        return;
+    }
     if (what == LH_SIM_LIFE_STARTED) {
         a->started = lh_sim_clock(node);
         a->started_at = lh_sim_now(o->sim);

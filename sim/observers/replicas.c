@@ -174,6 +174,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         return;
     }
     if (by_itself) {
+        r->misled = op == LH_DISK_SYNC && (r->misled || !r->damaged);
         damage(o, c, r);
         r->header_damaged = r->header_damaged || offset < LH_SIM_LOG_START;
     }
@@ -234,6 +235,20 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     }
 }
 
+/* FAIL-5: what a sync has lied about, and what was never synced, its server has asked about. */
+static void after_mount(struct lh_sim_observers *o, struct actor *a)
+{
+    struct chunk *c, *next;
+
+    HASH_ITER(hh, o->chunks, c, next) {
+        struct replica *r = &c->replicas[a->number];
+        r->kernel_known = r->platter_known = r->header_written = r->astray = false;
+        r->damaged = r->damaged && (!r->misled || r->in_doubt || r->seal_seen);
+        if (!c->removed && !r->in_doubt)
+            lh_ob_commit_check(o, c, a->number, 0, c->committed, "its disk was mounted again");
+    }
+}
+
 static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
 {
     struct chunk *c, *next;
@@ -275,6 +290,8 @@ void lh_ob_replicas_lives(struct lh_sim_observers *o, struct actor *a, enum lh_s
         return;
     if (what == LH_SIM_LIFE_POWER_LOST)
         after_power_loss(o, a);
+    else if (what == LH_SIM_LIFE_MOUNTED)
+        after_mount(o, a);
     else if (what == LH_SIM_LIFE_STARTED)
         after_start(o, a);
 }

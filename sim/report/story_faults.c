@@ -101,6 +101,8 @@ void lh_sim_faults_noted(struct lh_sim_story *s, const char *text)
 
 void lh_sim_faults_lives(struct lh_sim_story *s, struct lh_sim_node *node, enum lh_sim_life what)
 {
+    if (what == LH_SIM_LIFE_MOUNTED || what == LH_SIM_LIFE_RESTORED)
+        return;
     int i = lh_sim_index(s, node);
     uint64_t at = lh_sim_now(s->sim);
     bool gone = what == LH_SIM_LIFE_STOPPED || what == LH_SIM_LIFE_CRASHED ||

@@ -6,6 +6,12 @@ const struct lh_sim_bug lh_sim_disk_bugs[] = {
         "that a sync has failed is known to one process alone; the next one takes what is in "
         "memory for what is on the disk",
         "INV-4"},
+    {"doubted-log-counts-where-it-ends", "FAIL-5",
+        "a later process takes a log in doubt that ends with a whole batch for all that there was",
+        "INV-4"},
+    {"failed-sync-of-one-file-alone", "FAIL-5",
+        "when a sync has failed nobody asks about what was synced just before, or was never synced",
+        "INV-4"},
     {"answers-of-a-log-in-doubt", "FAIL-4",
         "a primary of which a sync has failed still sends what it had decided to answer before",
         "INV-4"},

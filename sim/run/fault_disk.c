@@ -73,6 +73,27 @@ static void refuse(struct lh_sim_nemesis *n)
     }
 }
 
+/* A file system shuts itself down, and the last syncs before that may have lied (damage). What all
+ * servers are on may refuse changes as long. */
+void lh_sim_fault_shut_down(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SHUT_DOWN);
+    bool all = chance(n, 40);
+
+    if (!lh_sim_may_damage(n, &a.who))
+        return;
+    a.hold.ns = hold(n);
+    uint32_t misled = a.who.number;
+    lh_sim_perform(n, &a);
+    a.kind = LH_SIM_ACT_REFUSE;
+    a.error = LH_ERR_IO;
+    for (uint32_t i = 1; all && i <= n->servers; i++) {
+        a.who.number = i;
+        if (i != misled)
+            lh_sim_perform(n, &a);
+    }
+}
+
 /* Writes or syncs fail, or reads (damage). */
 void lh_sim_fault_io_error(struct lh_sim_nemesis *n)
 {

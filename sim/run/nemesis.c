@@ -53,7 +53,7 @@ static void hit_target(void *arg)
 {
     static const enum lh_sim_fault sudden[] = {LH_SIM_FAULT_CRASH, LH_SIM_FAULT_RESTART,
         LH_SIM_FAULT_POWER, LH_SIM_FAULT_PAUSE, LH_SIM_FAULT_ISOLATE, LH_SIM_FAULT_BREAK,
-        LH_SIM_FAULT_STALL, LH_SIM_FAULT_IO_ERROR, LH_SIM_FAULT_LOSE_DISK};
+        LH_SIM_FAULT_STALL, LH_SIM_FAULT_IO_ERROR, LH_SIM_FAULT_SHUT_DOWN, LH_SIM_FAULT_LOSE_DISK};
     struct lh_sim_nemesis *n = arg;
     enum lh_sim_fault what = sudden[below(n, sizeof sudden / sizeof sudden[0])];
 
@@ -197,7 +197,8 @@ void lh_sim_fault_mix_draw(
     t->power_losses = synced ? UINT32_MAX : spoils ? 0 : 1;
     if (!spoils)
         t->weights[LH_SIM_FAULT_IO_ERROR] = t->weights[LH_SIM_FAULT_ROT] =
-            t->weights[LH_SIM_FAULT_LOSE_DISK] = t->weights[LH_SIM_FAULT_ROTTEN_END] = 0;
+            t->weights[LH_SIM_FAULT_LOSE_DISK] = t->weights[LH_SIM_FAULT_ROTTEN_END] =
+                t->weights[LH_SIM_FAULT_SHUT_DOWN] = 0;
     /* A file goes on without a full set, but not without the least. */
     t->scraps =
         spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;

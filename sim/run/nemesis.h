@@ -48,6 +48,7 @@
     F(CLIENT_ONE_WAY, client_one_way)                                                              \
     F(HALF_CLOSE, half_close)                                                                      \
     F(ROTTEN_END, rotten_end)                                                                      \
+    F(SHUT_DOWN, shut_down)                                                                        \
     LH_SIM_FAULTS_OF_STRANGERS(F)                                                                  \
     LH_SIM_FAULTS_OF_MASTERS(F)                                                                    \
     LH_SIM_FAULTS_OF_LEASES(F)

@@ -362,6 +362,8 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         plan->settings.ruin = true;
         plan->mix.weights[LH_SIM_FAULT_IO_ERROR] = 3;
         plan->mix.weights[LH_SIM_FAULT_ROT] = 3;
+        plan->mix.weights[LH_SIM_FAULT_SHUT_DOWN] =
+            0; /* what all disks lie about nobody can tell */
         plan->mix.weights[LH_SIM_FAULT_POWER] = 5;
         plan->mix.weights[LH_SIM_FAULT_RACK] = 2;
         plan->mix.weights[LH_SIM_FAULT_LOSE_DISK] = 2;

@@ -391,6 +391,7 @@ static const struct {
     {LH_SIM_ACT_UNSTALL, "unstall disk of <who>"},
     {LH_SIM_ACT_STARVE, "starve disk of <who> [for <hold>]"},
     {LH_SIM_ACT_REFUSE, "refuse changes on disk of <who> with <error> [for <hold>]"},
+    {LH_SIM_ACT_SHUT_DOWN, "shut down file system of <who> [for <hold>]"},
     {LH_SIM_ACT_SLOW_DISK, "slow disk of <who> by <delay> [for <hold>]"},
     {LH_SIM_ACT_CAPACITY, "limit disk of <who> to <bytes> [for <hold>]"},
     {LH_SIM_ACT_ROOM, "leave <bytes> free on disk of <who> [for <hold>]"},

@@ -47,6 +47,7 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_UNSTALL,
     LH_SIM_ACT_STARVE,    /* no descriptors or memory for it, for `hold` */
     LH_SIM_ACT_REFUSE,    /* it refuses changes with `error`, for `hold` */
+    LH_SIM_ACT_SHUT_DOWN, /* its file system, for `hold`; then it is mounted again */
     LH_SIM_ACT_SLOW_DISK, /* by `delay`, for `hold` */
     LH_SIM_ACT_CAPACITY,  /* `number` bytes in all, for `hold` */
     LH_SIM_ACT_ROOM,      /* `number` bytes more than are used, for `hold` */

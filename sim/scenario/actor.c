@@ -25,6 +25,7 @@ enum state {
     STATE_STALL,
     STATE_STARVE,
     STATE_REFUSE,
+    STATE_SHUT,
     STATE_SLOW_DISK,
     STATE_CAPACITY,
     /* Of the etcd that masters share: of no node, or of a member. */
@@ -300,6 +301,19 @@ static size_t member_index(const struct lh_sim_etcd *etcd, const struct lh_sim_n
     return i;
 }
 
+/* What an operator does about a file system that has shut itself down. */
+static void mount_again(struct lh_sim_node *node)
+{
+    bool up = lh_sim_is_up(node);
+
+    if (!lh_sim_disk_is_shut(node))
+        return; /* the faults ended before */
+    lh_sim_crash(node);
+    lh_sim_disk_mount(node);
+    if (up)
+        lh_sim_start(node);
+}
+
 static void end_state(struct lh_sim_cluster *c, const struct said *s)
 {
     struct lh_sim_etcd *etcd = lh_sim_shared_etcd(c);
@@ -346,6 +360,9 @@ static void end_state(struct lh_sim_cluster *c, const struct said *s)
         break;
     case STATE_REFUSE:
         lh_sim_disk_refuse(s->node, LH_OK);
+        break;
+    case STATE_SHUT:
+        mount_again(s->node);
         break;
     case STATE_SLOW_DISK:
         lh_sim_disk_slow(s->node, lh_nanoseconds(0));
@@ -639,6 +656,10 @@ static bool act_on_disk(
     case LH_SIM_ACT_REFUSE:
         say(actor, STATE_REFUSE, node, NULL, a->hold);
         lh_sim_disk_refuse(node, a->error);
+        return true;
+    case LH_SIM_ACT_SHUT_DOWN:
+        say(actor, STATE_SHUT, node, NULL, a->hold);
+        lh_sim_disk_shut_down(node);
         return true;
     case LH_SIM_ACT_SLOW_DISK:
         say(actor, STATE_SLOW_DISK, node, NULL, a->hold);

@@ -22,6 +22,7 @@ struct disk_op {
     int fault;
     bool dropped;   /* the process that wanted it is gone */
     bool waiting;   /* it would have completed, but the disk is stalled */
+    bool lies;      /* SYNC: it does nothing, and says that it has succeeded */
     uint64_t knows; /* SYNC: the last change that the core knew of when it emitted it */
     uint64_t size;  /* RESERVE: the file's when it began, to which room behind it is cut */
 };
@@ -139,8 +140,16 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
+    if (op->lies && lh_sim_file_claim(f, op->knows)) {
+        lh_sim_note(node->sim, "a sync of file %" PRIu64 " at %s succeeds in words alone", op->file,
+            node->name);
+        lh_sim_notify_disk(node, op->file, LH_DISK_SYNC, 0, 0, LH_ERR_CLOSED);
+        return LH_OK;
+    }
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     f->failed = f->failed || op->fault != LH_OK;
+    if (node->disk.shut && node->disk.failed_at == 0 && op->fault != LH_OK)
+        node->disk.failed_at = node->sim->now;
     return op->fault;
 }
 
@@ -202,6 +211,8 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
     }
     if (d->starved) {
         op->fault = LH_ERR_SHORTAGE;
+    } else if (d->shut && op->op != LH_DISK_READ) {
+        op->fault = LH_ERR_IO;
     } else if (d->refuses != LH_OK && is_refused(d, op->op)) {
         op->fault = d->refuses;
     } else if (d->faults[op->op].count > 0) {
@@ -349,6 +360,34 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
         op->op == LH_DISK_SYNC && op->fault != LH_OK ? op->fault : LH_ERR_CLOSED);
 }
 
+/* The process that was to ask about them is gone (lh_sim_disk_shut_down()). */
+static void settle_claims(struct lh_sim_node *node)
+{
+    struct disk *d = &node->disk;
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
+    bool asked = d->failed_at != 0 && !d->stalled && !d->starved &&
+                 node->sim->now - d->failed_at >= LH_SIM_TIME_TO_ASK.ns;
+
+    for (size_t i = 0; i < d->files.count; i++)
+        if (d->files.list[i]->first != NULL)
+            lh_sim_file_sync(d->files.list[i], UINT64_MAX, asked ? random : NULL);
+    d->failed_at = 0;
+}
+
+void lh_sim_disk_shut_down(struct lh_sim_node *node)
+{
+    struct disk *d = &node->disk;
+
+    if (d->shut)
+        return;
+    lh_sim_note(node->sim, "the file system of %s shuts itself down", node->name);
+    d->shut = true;
+    d->failed_at = 0;
+    for (struct disk_op *op = d->running; op != NULL; op = op->next)
+        if (op->op == LH_DISK_SYNC && op->fault == LH_OK)
+            op->lies = lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0;
+}
+
 void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
 {
     struct disk *d = &node->disk;
@@ -362,8 +401,12 @@ void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
         if (op->waiting)
             free_op(op);
     }
-    if (machine)
-        lh_sim_files_lose_power(&d->files, &node->sim->streams[LH_SIM_DISK]);
+    if (d->shut)
+        settle_claims(node);
+    if (!machine)
+        return;
+    lh_sim_files_lose_power(&d->files, &node->sim->streams[LH_SIM_DISK]);
+    d->shut = false; /* the next boot mounts it */
 }
 
 void lh_sim_disk_init(struct disk *d)
@@ -398,20 +441,6 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
     lh_sim_store_go_on(node);
 }
 
-void lh_sim_wipe(struct lh_sim_node *node)
-{
-    struct lh_sim_files *files = &node->disk.files;
-
-    LH_ASSERT(!node->up);
-    lh_sim_note(node->sim, "%s has a new and empty disk", node->name);
-    while (files->count > 0) {
-        uint64_t number = files->list[files->count - 1]->number;
-        lh_sim_files_remove(files, number);
-        lh_sim_notify_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
-    }
-    lh_sim_store_wipe(node);
-}
-
 void lh_sim_disk_sync_all(struct lh_sim_node *node)
 {
     struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
@@ -422,14 +451,16 @@ void lh_sim_disk_sync_all(struct lh_sim_node *node)
             lh_sim_files_remove(&node->disk.files, node->disk.files.list[i]->number);
     for (size_t i = 0; i < node->disk.files.count; i++) {
         struct lh_sim_file *f = node->disk.files.list[i];
-        bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
-        fault->count -= fails;
+        bool meets = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
+        bool fails = meets || (f->first != NULL && node->disk.shut);
+        int error = meets ? fault->error : LH_ERR_IO;
+        fault->count -= meets;
         f->failed = f->failed || fails;
         f->unreported = f->failed;
         if (f->first == NULL)
             continue;
         lh_sim_file_sync(f, UINT64_MAX, fails ? random : NULL);
-        lh_sim_notify_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? fault->error : LH_OK);
+        lh_sim_notify_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? error : LH_OK);
     }
 }
 
@@ -455,15 +486,4 @@ const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uin
     const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
 
     return f == NULL || !f->on_platter ? NULL : lh_sim_file_platter(f, size);
-}
-
-void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
-{
-    struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
-
-    LH_ASSERT(f != NULL);
-    lh_sim_note(node->sim, "%s: bits of byte %" PRIu64 " of file %" PRIu64 " turn over", node->name,
-        offset, file);
-    lh_sim_file_turn_bits(f, offset, mask);
-    lh_sim_notify_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

@@ -26,6 +26,22 @@ void lh_sim_disk_refuse(struct lh_sim_node *node, int error);
 
 bool lh_sim_disk_refuses(const struct lh_sim_node *node);
 
+/* The file system shuts itself down: changes and syncs fail until it is mounted again. A sync in
+ * flight may say that it has succeeded all the same, and cover less (FAIL-5).
+ *
+ * The world is kinder than ours in two things that no rule has an answer to. What a sync has
+ * covered in words alone, and what was never synced, is on the platter after all if the process
+ * ends before it had LH_SIM_TIME_TO_ASK since a sync failed. And the mark of a file in doubt about
+ * which a sync has lied outlives a power loss. */
+void lh_sim_disk_shut_down(struct lh_sim_node *node);
+
+bool lh_sim_disk_is_shut(const struct lh_sim_node *node);
+
+/* It is mounted again: what is read is what is on the platter. The process is down. */
+void lh_sim_disk_mount(struct lh_sim_node *node);
+
+#define LH_SIM_TIME_TO_ASK lh_milliseconds(1000)
+
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
  * (FAIL-5). A count of 0 takes back what has not happened yet. */
@@ -36,7 +52,8 @@ void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, u
  * there were none. */
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset);
 
-/* No more stall, slowness, failures and misdirection to come, and room without limit. */
+/* No more stall, slowness, failures and misdirection to come, and room without limit. A file system
+ * that has shut itself down is mounted again, for which the process ends. */
 void lh_sim_mend_disk(struct lh_sim_node *node);
 
 /* What a server's process does first (FAIL-5a): what was not synced is now, or nobody reads it. */

@@ -2,6 +2,8 @@
 #include "sim/world/disk.h"
 #include "sim/world/internal.h"
 
+#include "base/assert.h"
+
 #include <inttypes.h>
 
 void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
@@ -75,7 +77,23 @@ void lh_sim_disk_refuse(struct lh_sim_node *node, int error)
 
 bool lh_sim_disk_refuses(const struct lh_sim_node *node)
 {
-    return node->disk.refuses != LH_OK;
+    return node->disk.refuses != LH_OK || node->disk.shut;
+}
+
+bool lh_sim_disk_is_shut(const struct lh_sim_node *node)
+{
+    return node->disk.shut;
+}
+
+void lh_sim_disk_mount(struct lh_sim_node *node)
+{
+    LH_ASSERT(!node->up);
+    if (!node->disk.shut)
+        return;
+    lh_sim_note(node->sim, "the file system of %s is mounted again", node->name);
+    node->disk.shut = false;
+    lh_sim_files_mount(&node->disk.files);
+    lh_sim_notify_lives(node, LH_SIM_LIFE_MOUNTED);
 }
 
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
@@ -83,6 +101,31 @@ void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t off
     node->disk.misdirect = true; /* noted when it happens */
     node->disk.wrong_file = file;
     node->disk.wrong_offset = offset;
+}
+
+void lh_sim_wipe(struct lh_sim_node *node)
+{
+    struct lh_sim_files *files = &node->disk.files;
+
+    LH_ASSERT(!node->up);
+    lh_sim_note(node->sim, "%s has a new and empty disk", node->name);
+    while (files->count > 0) {
+        uint64_t number = files->list[files->count - 1]->number;
+        lh_sim_files_remove(files, number);
+        lh_sim_notify_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+    }
+    lh_sim_store_wipe(node);
+}
+
+void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
+{
+    struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
+
+    LH_ASSERT(f != NULL);
+    lh_sim_note(node->sim, "%s: bits of byte %" PRIu64 " of file %" PRIu64 " turn over", node->name,
+        offset, file);
+    lh_sim_file_turn_bits(f, offset, mask);
+    lh_sim_notify_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }
 
 void lh_sim_mend_disk(struct lh_sim_node *node)
@@ -93,6 +136,10 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
     lh_sim_disk_slow(node, lh_nanoseconds(0));
     lh_sim_disk_starve(node, false);
     lh_sim_disk_refuse(node, LH_OK);
+    if (d->shut) {
+        lh_sim_crash(node);
+        lh_sim_disk_mount(node);
+    }
     d->misdirect = false;
     for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
         d->faults[op].count = 0;

@@ -230,8 +230,20 @@ void lh_sim_files_truncate(struct lh_sim_files *files, struct lh_sim_file *f, ui
     remember(files, f, LH_DISK_TRUNCATE, 0, NULL, size);
 }
 
+bool lh_sim_file_claim(struct lh_sim_file *f, uint64_t upto)
+{
+    if (f->first == NULL || f->first->number > upto)
+        return false;
+    f->claimed = upto;
+    return true;
+}
+
 void lh_sim_file_sync(struct lh_sim_file *f, uint64_t upto, struct lh_prng *failing)
 {
+    if (upto >= f->claimed) {
+        f->misled = f->misled || (f->claimed > 0 && failing != NULL);
+        f->claimed = 0;
+    }
     /* What a later sync has covered meanwhile is gone from the list. */
     while (f->first != NULL && f->first->number <= upto) {
         if (failing == NULL || lh_prng_below(failing, 2) == 0)
@@ -251,6 +263,36 @@ void lh_sim_file_drop_cache(struct lh_sim_files *files, struct lh_sim_file *f)
         copy_bytes(&f->cache, &f->platter);
     files->used += lh_sim_file_allocated(f);
     f->astray = false;
+}
+
+/* A file whose directory entry is not on the platter is not there any more. */
+static bool show_platter(struct lh_sim_file *f)
+{
+    if (!f->on_platter) {
+        free_file(f);
+        return false;
+    }
+    if (!f->together)
+        copy_bytes(&f->cache, &f->platter);
+    f->astray = false;
+    return true;
+}
+
+void lh_sim_files_mount(struct lh_sim_files *files)
+{
+    size_t kept = 0;
+
+    files->used = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        struct lh_sim_file *f = files->list[i];
+        while (f->first != NULL)
+            forget_first(f);
+        if (!show_platter(f))
+            continue;
+        files->used += lh_sim_file_allocated(f);
+        files->list[kept++] = f;
+    }
+    files->count = kept;
 }
 
 void lh_sim_files_rename(struct lh_sim_files *files, uint64_t from, uint64_t to)
@@ -310,14 +352,10 @@ void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random)
             }
             forget_first(f);
         }
-        if (!f->on_platter) {
-            free_file(f);
+        if (!show_platter(f))
             continue;
-        }
-        if (!f->together)
-            copy_bytes(&f->cache, &f->platter);
-        f->astray = false; /* what is read is what the platter has */
-        f->failed = f->failed && lh_prng_below(random, 2) == 0; /* the mark may be there */
+        /* The mark may be there. */
+        f->failed = f->failed && (f->misled || lh_prng_below(random, 2) == 0);
         files->used += lh_sim_file_allocated(f);
         files->list[kept++] = f;
     }

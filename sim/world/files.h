@@ -23,6 +23,8 @@ struct lh_sim_file {
     bool astray;       /* the platter may differ from the cache by more than the changes below */
     bool failed;       /* a sync has, and none succeeds any more (FAIL-5) */
     bool unreported;   /* the process that runs has not heard of that: its first read is to fail */
+    bool misled;      /* ... and a sync before it had said of more than there is that it is there */
+    uint64_t claimed; /* up to this change a sync said so, and it is not decided yet; 0: none did */
     /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
      * what is about to change the cache parts the two first. */
     bool together;
@@ -69,6 +71,13 @@ void lh_sim_files_truncate(struct lh_sim_files *files, struct lh_sim_file *f, ui
 /* Takes the changes up to number `upto` to the platter. A sync that fails (`failing` is then where
  * it draws from) takes any of them, and none counts as unsynced afterwards (FAIL-5). */
 void lh_sim_file_sync(struct lh_sim_file *f, uint64_t upto, struct lh_prng *failing);
+
+/* A sync of what there was up to change number `upto` says that it has succeeded, and has done
+ * nothing. The next one decides what is on the platter. False: there is nothing to do. */
+bool lh_sim_file_claim(struct lh_sim_file *f, uint64_t upto);
+
+/* The file system is taken away and mounted again: what is read is what the platter has. */
+void lh_sim_files_mount(struct lh_sim_files *files);
 
 /* Of what was not synced any subset is kept, and torn; the rest is as if it had never been. */
 void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random);

@@ -117,10 +117,12 @@ struct disk {
     uint64_t capacity;
     bool stalled;
     bool starved;
-    int refuses;       /* changes, with this error; LH_OK: it takes them */
-    bool refuses_sync; /* and syncs */
-    uint64_t extra;    /* ns that every operation takes longer */
-    bool misdirect;    /* the next write, to: */
+    int refuses;        /* changes, with this error; LH_OK: it takes them */
+    bool refuses_sync;  /* and syncs */
+    bool shut;          /* the file system has shut itself down: no change and no sync any more */
+    uint64_t failed_at; /* the first sync that failed since then; 0: none did */
+    uint64_t extra;     /* ns that every operation takes longer */
+    bool misdirect;     /* the next write, to: */
     uint64_t wrong_file, wrong_offset;
     struct disk_fault {
         int error;

@@ -20,6 +20,7 @@ enum lh_sim_life {
                                as the next boot will find it */
     LH_SIM_LIFE_PAUSED,
     LH_SIM_LIFE_RESUMED,  /* what waited has not happened yet */
+    LH_SIM_LIFE_MOUNTED,  /* the disk is as it was written, and the machine was up all the time */
     LH_SIM_LIFE_RESTORED, /* its metadata store is an older one (lh_sim_store_restore()) */
 };
 

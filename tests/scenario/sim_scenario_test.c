@@ -72,12 +72,14 @@ static struct lh_sim_scenario parse(const char *text)
 
 /* Sanitizers look for other mistakes than planted ones, and run at a third of the pace. */
 #ifdef __SANITIZE_ADDRESS__
-#define OTHER_SEEDS    1u
+#define OTHER_SEEDS    0u
+#define ALSO_AGAIN     false
 #define LOOKS_FOR_BUGS false
 #define WILD_SEEDS     3u
 #define WILD_ACTIONS   100u
 #else
 #define OTHER_SEEDS    3u
+#define ALSO_AGAIN     true
 #define LOOKS_FOR_BUGS true
 #define WILD_SEEDS     12u
 #define WILD_ACTIONS   300u
@@ -107,7 +109,8 @@ static void a_story(void **state)
     char *text = print(&s);
     struct lh_sim_scenario again = parse(text);
 
-    assert_true(run_well(&again, path).hash == first.hash);
+    if (ALSO_AGAIN)
+        assert_true(run_well(&again, path).hash == first.hash);
     char *second = print(&again);
     assert_string_equal(text, second);
     lh_sim_scenario_deinit(&again);
@@ -450,7 +453,7 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
     "\"slow\", \"limit\", "                                                                        \
     "\"clog\", \"unclog\", \"deafen\", \"hide\", \"mislead\", \"blind\", \"stall\", \"unstall\", " \
-    "\"starve\", \"refuse\", \"leave\", \"fail\", \"rot\", "                                       \
+    "\"starve\", \"refuse\", \"shut\", \"leave\", \"fail\", \"rot\", "                             \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"flip\", \"a\", \"put\", \"keep\", \"lead\", \"recall\", "          \
     "\"release\", \"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", "          \

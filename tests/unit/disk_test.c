@@ -731,24 +731,24 @@ static void a_failure_of_a_new_file_is_not_forgotten(void **state)
     (void)state;
     for (size_t i = 0; i < FEW_FILES; i++) {
         struct bed bed;
-        const uint64_t anew = 1 | LH_NEW_FILE;
+        const uint64_t second = 1 | LH_NEW_FILE;
         bed_begin(&bed, &few_files[i]);
         for (uint64_t file = 1; file <= 20; file++)
             assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
-        write_to(&bed, anew);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, second, 0, 0, NULL), LH_OK);
+        write_to(&bed, second);
         lh_disk_drain(bed.disk);
-        fail_writing_back(&bed, anew);
+        fail_writing_back(&bed, second);
         for (uint64_t file = 2; file <= 20; file++)
             write_to(&bed, file);
-        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_ERR_IO);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, second, 0, 0, NULL), LH_ERR_IO);
         /* Nobody doubts the one that is still there, nor what is made again. */
         assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_REMOVE, anew, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
-        write_to(&bed, anew);
-        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REMOVE, second, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, second, 0, 0, NULL), LH_OK);
+        write_to(&bed, second);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, second, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, second, 0, 0, NULL), LH_OK);
         assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
         bed_end(&bed);
     }
@@ -786,7 +786,7 @@ static void a_name_that_is_new_after_a_failed_sync_is_made_durable(void **state)
     (void)state;
     for (size_t i = 0; i < FEW_FILES; i++) {
         struct bed bed;
-        const uint64_t anew = 1 | LH_NEW_FILE;
+        const uint64_t second = 1 | LH_NEW_FILE;
         bed_begin(&bed, &few_files[i]);
         directory_syncs_fail = true;
         for (uint64_t id = 1; id <= 2; id++) {
@@ -795,10 +795,10 @@ static void a_name_that_is_new_after_a_failed_sync_is_made_durable(void **state)
             assert_int_equal(run(&bed, LH_DISK_SYNC, id, 0, 0, NULL), LH_ERR_IO);
         }
         directory_syncs_fail = false;
-        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
-        write_to(&bed, anew);
-        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, second, 0, 0, NULL), LH_OK);
+        write_to(&bed, second);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, second, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, second, 0, 0, NULL), LH_OK);
         for (uint64_t id = 2; id <= 3; id++) {
             assert_int_equal(run(&bed, LH_DISK_CREATE, id, 0, 0, NULL), LH_OK);
         }
@@ -817,14 +817,14 @@ static void a_file_whose_new_name_is_in_doubt_is_read(void **state)
     for (size_t i = 0; i < FEW_FILES; i++) {
         struct bed bed;
         struct lh_buf data = {0};
-        const uint64_t anew = 1 | LH_NEW_FILE;
+        const uint64_t second = 1 | LH_NEW_FILE;
         bed_begin(&bed, &few_files[i]);
         assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
-        assert_int_equal(run(&bed, LH_DISK_CREATE, anew, 0, 0, NULL), LH_OK);
-        write_to(&bed, anew);
-        assert_int_equal(run(&bed, LH_DISK_SYNC, anew, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, second, 0, 0, NULL), LH_OK);
+        write_to(&bed, second);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, second, 0, 0, NULL), LH_OK);
         directory_syncs_fail = true;
-        assert_int_equal(run(&bed, LH_DISK_REPLACE, anew, 0, 0, NULL), LH_ERR_IO);
+        assert_int_equal(run(&bed, LH_DISK_REPLACE, second, 0, 0, NULL), LH_ERR_IO);
         directory_syncs_fail = false;
         assert_int_equal(run(&bed, LH_DISK_READ, 1, 0, 100, &data), LH_OK);
         assert_int_equal(data.size, 100);
