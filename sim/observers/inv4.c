@@ -79,9 +79,10 @@ static void check_registered(struct lh_sim_observers *o, const struct actor *a, 
 {
     const struct replica *r = lh_ob_replica(c, a->number);
 
-    if (r->sync_failed &&
-        (report->unverified || report->copying || lh_ob_on_platter(o, c, a->number)))
-        return; /* it denies nothing (FAIL-5), or is nobody's full member (REC-4) */
+    if (report->copying)
+        return; /* it is nobody's full member (REC-4) */
+    if (r->sync_failed && (report->unverified || lh_ob_on_platter(o, c, a->number)))
+        return; /* it denies nothing (FAIL-5) */
     check_said(o, a, c->id, "registers with its replica", is_cut_at_start(a, r));
 }
 

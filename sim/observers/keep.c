@@ -337,14 +337,17 @@ static void begins(struct lh_sim_observers *o, struct actor *server)
         c->replicas[server->number].copied = false;
 }
 
-/* LEASE-6: a chunk that each member refuses rests; it is not granted as fast as messages travel. */
+/* LEASE-6: a chunk that each member refuses rests; it is not granted as fast as messages travel.
+ * Nothing follows from the refusal of a grant that a newer one has taken the place of (LEASE-3). A
+ * server that stood still may refuse many of these at once. */
 static void refuses(struct lh_sim_observers *o, const Leasehold__GrantConfirm *m)
 {
     struct lh_duration rest = lh_sim_master_config(o->cluster)->refusal_rest; /* 0: the default */
     struct lh_instant now = o->master->clock;
     struct chunk *c = lh_ob_chunk(o, m->chunk);
 
-    if (m->error == LEASEHOLD__ERROR_CODE__OK || m->version <= c->refused_version)
+    if (m->error == LEASEHOLD__ERROR_CODE__OK || m->version <= c->refused_version ||
+        m->version < c->decided_version)
         return;
     c->refused_version = m->version;
     struct lh_instant *oldest = &c->refused_at[c->refusals++ % REFUSALS_A_SECOND];
