@@ -1,9 +1,10 @@
 /* libFuzzer target: the links of a core (flow/links.h), beside an array of owners. Each byte opens,
  * serves or closes a link, or brings an input of one; what its user then does, the next bytes
- * say. */
+ * say. And the turns of flows on a stream (flow/turns.h). */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "flow/links.h"
+#include "flow/turns.h"
 
 #include <stdlib.h>
 
@@ -138,10 +139,45 @@ static void check(const struct run *r)
     LH_ASSERT(HASH_COUNT(r->links.by_id) == count);
 }
 
+/* Flows come, leave, and do with their turns what bytes say: a message ends, and nobody is lost. */
+static void take_turns(struct run *r)
+{
+    struct lh_turn flows[8] = {0};
+    struct lh_turns turns = {0};
+
+    while (r->left > 0) {
+        struct lh_turns_message m = {
+            .parts_most = next(r) % 8, .bytes_most = next(r), .little_bytes = next(r)};
+        struct lh_turn *turn;
+        uint64_t most;
+        unsigned count = 0;
+        for (uint8_t in = next(r), i = 0; i < 8; i++)
+            if ((in >> i & 1) == 0)
+                lh_turns_unlist(&flows[i]);
+            else if (!lh_turn_waits(&flows[i]))
+                lh_turns_enlist(&turns, &flows[i], i % 2 == 0);
+        while ((turn = lh_turns_next(&turns, &m, &most)) != NULL) {
+            uint8_t what = next(r);
+            LH_ASSERT(!lh_turn_waits(turn) && ++count <= 16 + m.parts_most);
+            m.bytes += what % 2 == 0 ? 0 : what < most ? what : most;
+            m.parts += what % 2;
+            if (what % 4 != 0)
+                lh_turns_enlist(&turns, turn, what % 2 == 1 && what % 8 < 4);
+        }
+    }
+    for (size_t i = 0; i < 8; i++)
+        lh_turns_unlist(&flows[i]);
+    LH_ASSERT(lh_turns_are_over(&turns));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct run r = {.data = data, .left = size};
 
+    if (next(&r) % 4 == 0) {
+        take_turns(&r);
+        return 0;
+    }
     while (r.left > 0) {
         uint8_t what = next(&r);
         if (what < 128)

@@ -96,7 +96,7 @@ void lh_cs_member_try_now(struct lh_cs_member *m)
 bool lh_cs_member_awaited(const struct lh_cs_member *m)
 {
     return m->state == LH_CS_MEMBER_ADOPTING || m->state == LH_CS_MEMBER_CONFIRMING ||
-           m->sent > m->length || (m->ready != NULL && !LH_PLANTED("part-waits-unnoticed"));
+           m->sent > m->length || (lh_turn_waits(&m->turn) && !LH_PLANTED("part-waits-unnoticed"));
 }
 
 void lh_cs_member_connect(struct lh_cs_member *m)

@@ -21,12 +21,11 @@ struct lh_cs_member {
     uint8_t lead[LH_CAPABILITY_BYTES]; /* what it is shown (ACC-9), ... */
     size_t lead_size;                  /* ... as the grant has it; 0: nothing */
     enum lh_cs_member_state state;
-    struct lh_cs_pair *pair;          /* the stream that its feed is on; NULL: it has none */
-    uint64_t feed;                    /* its number there */
-    bool adopt_sent;                  /* the feed has begun */
-    struct lh_cs_member **ready;      /* the pair's list that it is in; NULL: in none */
-    struct lh_cs_member *prev, *next; /* of that list */
-    bool unreported;                  /* in the pair's list of those */
+    struct lh_cs_pair *pair; /* the stream that its feed is on; NULL: it has none */
+    uint64_t feed;           /* its number there */
+    bool adopt_sent;         /* the feed has begun */
+    struct lh_turn turn;     /* of the pair's: it may have something to send */
+    bool unreported;         /* in the pair's list of those */
     struct lh_cs_member *unreported_prev, *unreported_next;
     UT_hash_handle hh;                /* of the pair, by chunk */
     uint64_t length;                  /* durable there, as last reported */

@@ -1,10 +1,7 @@
 /* The one stream from this server to another.
  *
- * When a part goes: flow/outbox.h. A message has about `pair_bytes` at most. Chunks with little to
- * send go first, in half of it; those with much take turns in the rest. So a small part waits for
- * the message that is being written and for other small ones, however much other chunks have to
- * send. How much of one chunk may be unanswered is that chunk's own affair (sending.c), so one that
- * waits holds up no other.
+ * When a message goes: flow/outbox.h; whose part is in it: flow/turns.h. It has about `pair_bytes`.
+ * How much of one chunk may be unanswered is that chunk's own affair (sending.c).
  *
  * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each
  * read with a window update, which thus goes with the next message instead of alone, and wakes
@@ -59,15 +56,7 @@ static void enlist(struct lh_cs_member *m)
     struct lh_cs_pair *pair = m->pair;
     bool little = lh_cs_member_waiting(m) <= pair->primaries->cs->config.bounds.small_bytes;
 
-    m->ready = little ? &pair->little : &pair->much;
-    DL_APPEND(*m->ready, m);
-}
-
-static void unlist(struct lh_cs_member *m)
-{
-    if (m->ready != NULL)
-        DL_DELETE(*m->ready, m);
-    m->ready = NULL;
+    lh_turns_enlist(&pair->turns, &m->turn, little);
 }
 
 /* It has been told, or never will be. */
@@ -82,7 +71,7 @@ static void take_out(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
 
-    unlist(m);
+    lh_turns_unlist(&m->turn);
     forget_unreported(m);
     HASH_DEL(pair->members, m);
     m->pair = NULL;
@@ -183,7 +172,7 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
 
-    if (pair == NULL || m->ready != NULL)
+    if (pair == NULL || lh_turn_waits(&m->turn))
         return;
     if (m->state != LH_CS_MEMBER_DOWN && !lh_cs_member_awaited(m))
         m->progress_at = pair->primaries->cs->now; /* from now on it is waited for */
@@ -224,11 +213,6 @@ struct outgoing {
     struct lh_buf bytes;
 };
 
-static bool has_room(const struct outgoing *o, uint64_t parts, uint64_t bytes)
-{
-    return o->count < parts && o->bytes.size < bytes;
-}
-
 static Leasehold__ReplicatePart *next_part(struct outgoing *o)
 {
     LH_GROW(o->parts, o->capacity, o->count + 1);
@@ -254,7 +238,6 @@ static void put_ends(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts
 /* One turn of a chunk. */
 static void put_next(struct lh_cs_member *m, struct outgoing *o, uint64_t most)
 {
-    unlist(m);
     if (!lh_cs_member_next(m, next_part(o), &o->bytes, most))
         return;
     o->count++;
@@ -273,21 +256,22 @@ static void report_unreported(struct lh_cs_pair *pair, struct outgoing *o, uint6
     }
 }
 
-/* Those with little go first, in up to half of the message if others have much; of those the first
- * has its turn however little room there is. */
 static void put_parts(struct lh_cs_pair *pair, struct outgoing *o)
 {
     const struct lh_chunkserver_bounds *b = &pair->primaries->cs->config.bounds;
-    uint64_t first = pair->much == NULL ? b->pair_bytes : (b->pair_bytes + 1) / 2;
+    struct lh_turn *turn;
+    uint64_t most;
 
     put_ends(pair, o, b->pair_parts);
-    while (pair->little != NULL && has_room(o, b->pair_parts, first))
-        put_next(pair->little, o, b->small_bytes < b->pair_bytes ? b->small_bytes : b->pair_bytes);
-    if (pair->much != NULL)
-        put_next(pair->much, o, b->pair_bytes > o->bytes.size ? b->pair_bytes - o->bytes.size : 1);
-    /* What is left may be too little for a batch, which would go in two parts. */
-    while (pair->much != NULL && has_room(o, b->pair_parts, b->pair_bytes / 2))
-        put_next(pair->much, o, b->pair_bytes - o->bytes.size);
+    struct lh_turns_message message = {.parts_most = b->pair_parts,
+        .bytes_most = b->pair_bytes,
+        .little_bytes = b->small_bytes,
+        .parts = o->count};
+    while ((turn = lh_turns_next(&pair->turns, &message, &most)) != NULL) {
+        put_next(LH_OWNER(turn, struct lh_cs_member, turn), o, most);
+        message.parts = o->count;
+        message.bytes = o->bytes.size;
+    }
     report_unreported(pair, o, b->pair_parts);
 }
 
@@ -319,7 +303,7 @@ static void send_message(struct lh_cs_pair *pair)
 
 static bool has_something(const struct lh_cs_pair *pair)
 {
-    return pair->little != NULL || pair->much != NULL || pair->ended != NULL;
+    return !lh_turns_are_over(&pair->turns) || pair->ended != NULL;
 }
 
 static void rest(struct lh_cs_pair *pair)

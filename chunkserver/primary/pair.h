@@ -3,6 +3,7 @@
 #pragma once
 
 #include "chunkserver/primary/internal.h"
+#include "flow/turns.h"
 
 struct lh_cs_member;
 
@@ -17,8 +18,7 @@ struct lh_cs_pair {
     char *address;                /* lh_server_at() */
     uint64_t link;                /* 0: none */
     struct lh_cs_member *members; /* by chunk */
-    /* Those that may have something to send, the first is next: little, or more than that. */
-    struct lh_cs_member *little, *much;
+    struct lh_turns turns;        /* of those that may have something to send */
     struct lh_cs_member
         *unreported; /* those to be told the committed length with the next message */
     struct lh_cs_ended_feed *ended;

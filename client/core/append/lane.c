@@ -241,7 +241,7 @@ void lh_client_lane_free(struct lh_client_lane *l)
         LH_GROW(s->ends, s->end_capacity, s->end_count + 1);
         s->ends[s->end_count++] = l->number;
     }
-    lh_client_lane_unlist(l);
+    lh_turns_unlist(&l->turn);
     lh_timer_unset(&s->client->timers, &l->timer);
     HASH_DEL(s->lanes, l);
     lh_client_stream_touch(s);
@@ -330,17 +330,9 @@ static bool may_send(const struct lh_client_lane *l)
                l->unanswered_bytes < config->unanswered_bytes);
 }
 
-void lh_client_lane_unlist(struct lh_client_lane *l)
+void lh_client_lane_enlist(struct lh_client_lane *l, bool little)
 {
-    if (l->ready != NULL)
-        DL_DELETE2(*l->ready, l, previous, next);
-    l->ready = NULL;
-}
-
-void lh_client_lane_enlist(struct lh_client_lane *l, struct lh_client_lane **list)
-{
-    l->ready = list;
-    DL_APPEND2(*list, l, previous, next);
+    lh_turns_enlist(&l->stream->turns, &l->turn, little);
     lh_client_stream_touch(l->stream);
 }
 
@@ -350,10 +342,9 @@ void lh_client_lane_update(struct lh_client_lane *l)
     bool rest = s->rest.lane == l;
 
     if (!rest && !may_send(l))
-        lh_client_lane_unlist(l);
-    else if (l->ready == NULL)
-        lh_client_lane_enlist(
-            l, !rest && l->waiting_bytes <= s->client->config.small_bytes ? &s->little : &s->much);
+        lh_turns_unlist(&l->turn);
+    else if (!lh_turn_waits(&l->turn))
+        lh_client_lane_enlist(l, !rest && l->waiting_bytes <= s->client->config.small_bytes);
 }
 
 /* More of the batch that was sent in part; false: that was not all. */
@@ -442,5 +433,5 @@ void lh_client_lane_check(const struct lh_client_lane *l)
     LH_ASSERT(waiting == l->waiting_bytes && given_bytes == waiting + l->unanswered_bytes);
     LH_ASSERT(given == l->given && (l->messages == 0) == (l->unanswered_bytes == 0));
     LH_ASSERT(l->given == 0 || lh_timer_is_set(&l->timer));
-    LH_ASSERT(l->ready != NULL || !may_send(l));
+    LH_ASSERT(lh_turn_waits(&l->turn) || !may_send(l));
 }

@@ -1,9 +1,7 @@
 /* Streams of appends, one to each server, shared by all lanes to it.
  *
- * When a part goes: flow/outbox.h. Lanes with little to send go first, in half of a message; those
- * with much take turns in the rest, and a batch larger than a message that lanes share goes
- * in parts. So a small append waits for the message that is being written and for other small ones,
- * however much others have to send. How much of one lane may be unanswered is its own affair
+ * When a message goes: flow/outbox.h; whose part is in it: flow/turns.h. A batch larger than a
+ * message that lanes share goes in parts. How much of one lane may be unanswered is its own affair
  * (lane.c).
  *
  * A stream on which nothing is owed is not read before something is sent again: gRPC answers each
@@ -278,62 +276,42 @@ static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o
     }
 }
 
-/* One turn of a lane. False: none of what it has may go now. */
-static bool put_next(struct lh_client_lane *l, struct outgoing *o, uint64_t most, bool alone)
+/* One turn of a lane. What was little may be more by now, and of what it has maybe nothing may go:
+ * both wait behind those with much. */
+static void put_next(
+    struct lh_client_lane *l, struct outgoing *o, bool little, uint64_t most, bool alone)
 {
     size_t before = o->bytes.size;
 
-    if (!lh_client_lane_take(l, &o->bytes, most, alone))
-        return false;
+    if ((little && l->waiting_bytes > l->stream->client->config.small_bytes) ||
+        !lh_client_lane_take(l, &o->bytes, most, alone)) {
+        lh_client_lane_enlist(l, false);
+        return;
+    }
     next_part(o, l)->bytes = o->bytes.size - before;
-    lh_client_lane_unlist(l);
     lh_client_lane_update(l);
-    return true;
-}
-
-/* Lanes with little: each has its turn while there is less than that in the message. */
-static void put_little(struct lh_client_stream *s, struct outgoing *o, uint64_t most, bool alone)
-{
-    const struct lh_client_config *c = &s->client->config;
-
-    while (s->little != NULL && o->count < c->message_parts && o->bytes.size < most) {
-        struct lh_client_lane *l = s->little;
-        if (l->waiting_bytes > c->small_bytes || !put_next(l, o, c->shared_bytes, alone)) {
-            lh_client_lane_unlist(l); /* it has much by now */
-            lh_client_lane_enlist(l, &s->much);
-        }
-    }
-}
-
-/* Those with much: one turn each while less than half of the message is used. The first has all of
- * it, however much that makes together, and however many parts there are. */
-static void put_much(struct lh_client_stream *s, struct outgoing *o, bool alone)
-{
-    const struct lh_client_config *c = &s->client->config;
-    struct lh_client_lane *l, *next, *last = s->much == NULL ? NULL : s->much->previous;
-    bool first = true;
-
-    for (l = s->much; l != NULL && (first || o->count < c->message_parts); l = next) {
-        next = l == last ? NULL : l->next;
-        uint64_t most = alone   ? c->message_bytes
-                        : first ? c->shared_bytes
-                                : c->shared_bytes - o->bytes.size;
-        first = !put_next(l, o, most, alone) && first;
-        if (!first && o->bytes.size >= (c->shared_bytes + 1) / 2)
-            break;
-    }
 }
 
 static void put_parts(struct lh_client_stream *s, struct outgoing *o)
 {
     const struct lh_client_config *c = &s->client->config;
     bool alone = HASH_COUNT(s->lanes) == 1;
+    struct lh_turn *turn;
+    uint64_t most;
 
     put_ends_and_openings(s, o, c->message_parts);
     if (s->end_count > 0)
         return; /* one of them may have a batch half sent, which another one's must not follow */
-    put_little(s, o, s->much == NULL ? c->shared_bytes : (c->shared_bytes + 1) / 2, alone);
-    put_much(s, o, alone);
+    struct lh_turns_message message = {.parts_most = c->message_parts,
+        .bytes_most = alone ? c->message_bytes : c->shared_bytes,
+        .little_bytes = c->small_bytes,
+        .parts = o->count};
+    while ((turn = lh_turns_next(&s->turns, &message, &most)) != NULL) {
+        put_next(LH_OWNER(turn, struct lh_client_lane, turn), o, message.now == LH_TURNS_OF_LITTLE,
+            most, alone);
+        message.parts = o->count;
+        message.bytes = o->bytes.size;
+    }
 }
 
 /* False: there is nothing to send. */
@@ -420,7 +398,7 @@ void lh_client_streams_check(const struct lh_client_streams *all)
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
         LH_ASSERT(!s->resting || owed == 0 || s->outbox.in_flight > 0);
         LH_ASSERT(s->outbox.in_flight > 0 || s->lanes == NULL ||
-                  (s->little == NULL && s->opening == NULL && s->end_count == 0));
+                  (s->turns.little == NULL && s->opening == NULL && s->end_count == 0));
         uint64_t highest = 0; /* of those that the server does not know */
         const struct lh_client_lane *l;
         DL_FOREACH2(s->opening, l, opening_next) {

@@ -3,6 +3,7 @@
 
 #include "client/core/append/lane.h"
 #include "flow/outbox.h"
+#include "flow/turns.h"
 
 /* What a lane has in one message, unanswered. */
 struct lh_client_message {
@@ -29,15 +30,14 @@ struct lh_client_lane {
     struct lh_client_lane *opening_previous, *opening_next; /* of the stream's, then */
     struct lh_submit_call *waiting;                         /* batches to be sent */
     uint64_t waiting_bytes;
-    unsigned given;                /* batches waiting or unanswered */
-    unsigned messages;             /* unanswered */
-    uint64_t unanswered_bytes;     /* in them */
-    struct lh_timer timer;         /* set while batches are given; may be early */
-    struct lh_instant progress;    /* the last answer to a batch, or the first batch after a rest */
-    struct lh_client_lane **ready; /* the stream's list in which it is; NULL: none */
-    struct lh_client_lane *previous, *next;
-    UT_hash_handle hh;     /* of its stream, by number */
-    UT_hash_handle of_key; /* likewise, if it is joinable */
+    unsigned given;             /* batches waiting or unanswered */
+    unsigned messages;          /* unanswered */
+    uint64_t unanswered_bytes;  /* in them */
+    struct lh_timer timer;      /* set while batches are given; may be early */
+    struct lh_instant progress; /* the last answer to a batch, or the first batch after a rest */
+    struct lh_turn turn;        /* of the stream's: it has something that may go now */
+    UT_hash_handle hh;          /* of its stream, by number */
+    UT_hash_handle of_key;      /* likewise, if it is joinable */
 };
 
 struct lh_client_stream {
@@ -53,12 +53,11 @@ struct lh_client_stream {
     struct lh_client_lane *lanes;    /* by number */
     struct lh_client_lane *joinable; /* by key */
     /* What there is to send. Lanes with openings; those that the server does not know yet are in
-     * the order of their numbers. Lanes that have batches: little, or more than that; the first is
-     * next. */
+     * the order of their numbers. Turns of lanes that have batches. */
     struct lh_client_lane *opening;
     uint64_t *ends; /* numbers of lanes that have ended here */
     size_t end_count, end_capacity;
-    struct lh_client_lane *little, *much;
+    struct lh_turns turns;
     struct { /* of a batch that was sent in part; `lane` NULL: there is none */
         struct lh_client_lane *lane;
         struct lh_buf batch;
@@ -114,10 +113,9 @@ void lh_client_lane_answered(struct lh_client_lane *l, const Leasehold__AppendAn
 void lh_client_lane_end(struct lh_client_lane *l, int error, const char *text);
 /* The next opening of a writer, which goes now; NULL: there is none. */
 struct lh_client_writer *lh_client_lane_take_opening(struct lh_client_stream *s);
-/* It is in one of the stream's lists if, and only if, it has something that may go now. */
+/* It waits for its turn if, and only if, it has something that may go now. */
 void lh_client_lane_update(struct lh_client_lane *l);
-void lh_client_lane_enlist(struct lh_client_lane *l, struct lh_client_lane **list);
-void lh_client_lane_unlist(struct lh_client_lane *l);
+void lh_client_lane_enlist(struct lh_client_lane *l, bool little);
 /* Its next batches, about `most` bytes. With `alone` a batch goes whole, however large it is;
  * otherwise of one that is larger than a shared message a part goes, if no other one is on its way
  * in parts. False: nothing may go now. */
