@@ -32,9 +32,9 @@ static uint64_t half(const struct lh_turns_message *m)
 
 static struct lh_turn *of_little(struct lh_turns *turns, struct lh_turns_message *m, uint64_t *most)
 {
-    uint64_t room = turns->much == NULL ? m->bytes_most : half(m);
+    uint64_t limit = turns->much == NULL ? m->bytes_most : half(m);
 
-    if (turns->little == NULL || m->parts >= m->parts_most || m->bytes >= room)
+    if (turns->little == NULL || m->parts >= m->parts_most || m->bytes >= limit)
         return NULL;
     *most = m->little_bytes < m->bytes_most ? m->little_bytes : m->bytes_most;
     return take(turns->little);

@@ -1,10 +1,10 @@
 /* Fair turns: many flows share the messages of one stream.
  *
  * A flow with little to send goes first, in half of a message if others have much. Those with much
- * take turns in the rest, one after the other, and the next message goes on where this one ended. So
- * what is small waits for the message in flight and for other small ones, however much others have
- * to send. How much of one flow may be unanswered is its own affair, so one that waits holds up no
- * other.
+ * take turns in the rest, one after the other, and the next message goes on where this one ended.
+ * So what is small waits for the message in flight and for other small ones, however much others
+ * have to send. How much of one flow may be unanswered is its own affair: one that waits holds up
+ * no other.
  *
  * A flow is whatever has a struct lh_turn as a part of it. Turns own nothing, and know nothing of
  * what is sent. */
@@ -55,10 +55,10 @@ struct lh_turns_message {
     struct lh_turn *last; /* of those that had much when their turns began */
 };
 
-/* Whose turn it is; NULL: the message is full, or there is nobody left. The flow has lost its place.
- * It may put a part of `*most` bytes or so into the message, which the user then counts, and takes
- * a place again if it has more. One that puts nothing and takes its place again has its next turn
- * in the next message; with little it must not.
+/* Whose turn it is; NULL: the message is full, or there is nobody left. The flow has lost its
+ * place. It may put a part of `*most` bytes or so into the message, which the user then counts, and
+ * takes a place again if it has more. One that puts nothing and takes its place again has its next
+ * turn in the next message; with little it must not.
  * Of those with much the first that puts something has a whole message's bytes, however full that
  * is: what cannot be divided would never go. And each has one turn. */
 struct lh_turn *lh_turns_next(

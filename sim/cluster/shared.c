@@ -228,19 +228,45 @@ static void add_piece(struct lh_change **changes, size_t *count, size_t *capacit
     leasehold_stored__piece__free_unpacked(piece, NULL);
 }
 
-/* One key of a transaction: into the list if it is of the map or a piece of a commit. */
-static void read_key(const uint8_t *key, size_t key_size, const uint8_t *value, size_t value_size,
-    LeaseholdStored__Head **head, struct lh_change **changes, size_t *count, size_t *capacity)
+/* What a transaction, or a store, says. */
+struct copy {
+    LeaseholdStored__Head *head;
+    struct lh_change *changes;
+    size_t count, capacity;
+};
+
+/* One key: into the list if it is of the map or a piece of a commit. */
+static void read_key(
+    struct copy *to, const uint8_t *key, size_t key_size, const uint8_t *value, size_t value_size)
 {
     size_t size;
     const uint8_t *rest = behind(PREFIX "map/", key, key_size, &size);
 
     if (rest != NULL)
-        add(changes, count, capacity, rest, size, value, value_size);
+        add(&to->changes, &to->count, &to->capacity, rest, size, value, value_size);
     else if (value != NULL && behind(PREFIX "pieces/", key, key_size, &size) != NULL)
-        add_piece(changes, count, capacity, value, value_size);
+        add_piece(&to->changes, &to->count, &to->capacity, value, value_size);
     else if (value != NULL && behind(PREFIX "head", key, key_size, &size) != NULL)
-        *head = leasehold_stored__head__unpack(NULL, value_size, value);
+        to->head = leasehold_stored__head__unpack(NULL, value_size, value);
+}
+
+/* What masters say, not what etcd shows of it: a master removes a pair also when a hand has deleted
+ * it before, and of that etcd shows nothing. They remove pairs one by one. */
+static void read_operation(struct shared *s, const Etcdserverpb__RequestOp *op, struct copy *to)
+{
+    size_t size;
+
+    if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE) {
+        const ProtobufCBinaryData *gone = &op->request_delete_range->key;
+        read_key(to, gone->data, gone->len, NULL, 0);
+    }
+    if (op->request_case != ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT)
+        return;
+    const ProtobufCBinaryData *key = &op->request_put->key, *value = &op->request_put->value;
+    if (behind(PREFIX "pieces/", key->data, key->len, &size) != NULL)
+        add_piece(&s->pieces, &s->piece_count, &s->piece_capacity, value->data, value->len);
+    else
+        read_key(to, key->data, key->len, value->data, value->len);
 }
 
 const struct lh_change *lh_sim_shared_commit(const struct lh_sim_cluster *c, size_t *count)
@@ -272,44 +298,46 @@ static void take(struct lh_sim_cluster *c, struct lh_change *changes, size_t cou
     lh_changes_free(copies, copied);
 }
 
+static void forget_pieces(struct shared *s)
+{
+    lh_changes_free(s->pieces, s->piece_count);
+    s->pieces = NULL;
+    s->piece_count = s->piece_capacity = 0;
+}
+
+static void take_pieces(struct lh_sim_cluster *c)
+{
+    struct shared *s = &c->shared;
+
+    take(c, s->pieces, s->piece_count);
+    free(s->pieces);
+    s->pieces = NULL;
+    s->piece_count = s->piece_capacity = 0;
+}
+
 static void applied(void *arg, const struct lh_sim_etcd_applied *txn)
 {
     struct lh_sim_cluster *c = arg;
     struct shared *s = &c->shared;
-    LeaseholdStored__Head *head = NULL;
-    struct lh_change *changes = NULL;
-    size_t count = 0, capacity = 0, size;
+    struct copy said = {0};
 
-    for (size_t i = 0; i < txn->count; i++) {
-        const struct lh_sim_etcd_record *r = txn->changes[i];
-        const uint8_t *value = r->version == 0 ? NULL : r->value;
-        if (value != NULL && behind(PREFIX "pieces/", r->key, r->key_size, &size) != NULL)
-            add_piece(&s->pieces, &s->piece_count, &s->piece_capacity, value, r->value_size);
-        else
-            read_key(r->key, r->key_size, value, r->value_size, &head, &changes, &count, &capacity);
-    }
-    if (head == NULL) {
-        lh_changes_free(changes, count);
+    for (size_t i = 0; txn->succeeded && i < txn->request->n_success; i++)
+        read_operation(s, txn->request->success[i], &said);
+    if (said.head == NULL) {
+        lh_changes_free(said.changes, said.count);
         return; /* a master's record */
     }
-    s->reign = head->reign;
-    s->number = head->number;
-    if (head->number == 1 && head->pieces == 0) {
-        lh_changes_free(s->pieces, s->piece_count);
-        s->pieces = NULL;
-        s->piece_count = s->piece_capacity = 0;
-    }
-    if (head->pieces > 0 && s->named == 0) {
-        take(c, s->pieces, s->piece_count);
-        free(s->pieces);
-        s->pieces = NULL;
-        s->piece_count = s->piece_capacity = 0;
-    }
-    s->named = head->pieces;
-    leasehold_stored__head__free_unpacked(head, NULL);
-    if (count > 0)
-        take(c, changes, count);
-    free(changes);
+    s->reign = said.head->reign;
+    s->number = said.head->number;
+    if (said.head->number == 1 && said.head->pieces == 0)
+        forget_pieces(s);
+    if (said.head->pieces > 0 && s->named == 0)
+        take_pieces(c);
+    s->named = said.head->pieces;
+    leasehold_stored__head__free_unpacked(said.head, NULL);
+    if (said.count > 0)
+        take(c, said.changes, said.count);
+    free(said.changes);
 }
 
 bool lh_sim_shared_restored(const struct lh_sim_cluster *c)
@@ -319,18 +347,9 @@ bool lh_sim_shared_restored(const struct lh_sim_cluster *c)
 
 /* ---- An older copy. ---- */
 
-struct copy {
-    LeaseholdStored__Head *head;
-    struct lh_change *changes;
-    size_t count, capacity;
-};
-
 static void copy_one(void *arg, const struct lh_sim_etcd_record *r)
 {
-    struct copy *to = arg;
-
-    read_key(r->key, r->key_size, r->value, r->value_size, &to->head, &to->changes, &to->count,
-        &to->capacity);
+    read_key(arg, r->key, r->key_size, r->value, r->value_size);
 }
 
 /* What the store has goes first; a piece that was put and not named counts here, too: nobody looks
@@ -350,9 +369,7 @@ static void restored(void *arg, int64_t revision)
     lh_sim_etcd_each(s->etcd, PREFIX, strlen(PREFIX), copy_one, &copy);
     take(c, copy.changes, copy.count);
     free(copy.changes);
-    lh_changes_free(s->pieces, s->piece_count);
-    s->pieces = NULL;
-    s->piece_count = s->piece_capacity = 0;
+    forget_pieces(s);
     s->reign = copy.head == NULL ? 0 : copy.head->reign;
     s->number = copy.head == NULL ? 0 : copy.head->number;
     s->named = copy.head == NULL ? 0 : copy.head->pieces;

@@ -160,6 +160,8 @@ static void note_due(struct lh_sim_observers *o, const struct actor *server, uin
 {
     struct server_causes *k = &o->causes->servers[server->number];
 
+    if (!continued && stamp == k->stamp)
+        return; /* of the same reading (TIME-1): the answer that comes first is to the first one */
     k->stamp = stamp;
     k->due_count = 0;
     for (size_t i = 0; i < count; i++) {

@@ -128,7 +128,7 @@ static void those_with_much_take_turns(void **state)
     expect_message(&turns, fresh, "BCA");
 }
 
-/* What cannot be divided, and is larger than what the others leave of a message, goes all the same. */
+/* What cannot be divided, and is larger than what others leave of a message, goes all the same. */
 static void the_first_with_much_has_a_whole_message(void **state)
 {
     struct flow big = {.name = 'B', .waiting = 900, .whole = 900}, small[5];
