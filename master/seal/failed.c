@@ -172,7 +172,7 @@ void lh_m_on_member_failed(
         (void)without(m, c, report->server_ids, report->n_server_ids, left, &left_count);
         if (roll_over_short(m, c, left, left_count, report->appends_wait))
             return;
-        if (report->appends_wait)
+        if (report->appends_wait && !LH_PLANTED("unsure-primary-kept"))
             (void)lh_m_consent_primary(m, c, report->server_ids, report->n_server_ids);
         wait_for_members(m, c);
         say_unsure(m, c, report->server_ids, report->n_server_ids);

@@ -333,10 +333,9 @@ static void shown(struct lh_client_session *s, const Leasehold__Shown *m)
 /* PS-2a: the master knows that it is there, and not yet what it has. */
 static void awaited(struct lh_client_session *s, const Leasehold__BeatReply *m)
 {
-    if (s->life != LH_CLIENT_SESSION_LIVE || !lh_client_session_sent(s, m->stamp))
+    if (s->life != LH_CLIENT_SESSION_LIVE || !lh_client_session_renew(s, m->stamp, m->term_ns))
         return;
     LH_MARK("session-renewed-while-it-shows");
-    lh_client_session_renew(s, m->stamp, m->term_ns);
     heard(s, true);
 }
 
@@ -356,9 +355,8 @@ static void beat_reply(struct lh_client_session *s, const Leasehold__BeatReply *
         awaited(s, m);
         return;
     }
-    if (!lh_client_session_sent(s, m->stamp))
+    if (!lh_client_session_renew(s, m->stamp, m->term_ns))
         return;
-    lh_client_session_renew(s, m->stamp, m->term_ns);
     heard(s, s->answered_stamp < s->last_stamp);
     lh_client_active_acts(s->client, &s->waiter, 0);
     lh_client_users(s)->beat_answered(s, m);

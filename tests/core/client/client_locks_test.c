@@ -413,6 +413,8 @@ static void a_session_lives_while_it_shows(void **state)
     uint64_t shown = shown_again_in_pieces(4)->stamp;
     say_beat(&s, shown);
     assert_int_equal(session_left_ms(&s), TERM_MS);
+    say_beat(&s, shown + 1000000); /* what was never sent renews nothing */
+    assert_int_equal(session_left_ms(&s), TERM_MS);
     expect_quiet(&w);
 
     /* It takes three terms, a piece each. */

@@ -443,6 +443,34 @@ static void cached_values_are_shown_and_go_on(void **state)
     world_deinit(&w);
 }
 
+/* TIME-4: the values' new terms count from the stamp. One that was sent on another stream, or never
+ * at all, would let them be served for longer than this master waits. */
+static void a_showing_that_names_another_stamp_counts_for_nothing(void **state)
+{
+    (void)state;
+    given_one_master();
+    given_value();
+    uint64_t before = s.stamp;
+    shown_again(4);
+    struct lh_get_call waits = get_call("/w");
+    ask(&w, &waits);
+    Leasehold__Shown shown = shown_reply(&s);
+    shown.values_term_ns = UINT64_C(8000000000);
+    uint64_t stamps[] = {before, s.stamp - 1, s.stamp + UINT64_C(5000000000)};
+    for (size_t i = 0; i < 3; i++) {
+        shown.stamp = stamps[i];
+        say_shown_with(&s, shown);
+        expect_quiet(&w); /* what waits for the session goes on waiting */
+    }
+    struct lh_instant now = w.now;
+    w.now.ns = before + UINT64_C(6000000000); /* the term of the master before */
+    assert_false(is_cached("/v"));
+    w.now = now;
+    say_shown(&s);
+    expect_read("/w", 0);
+    world_deinit(&w);
+}
+
 static void a_lost_session_caches_nothing(void **state)
 {
     Leasehold__BeatReply unknown = LEASEHOLD__BEAT_REPLY__INIT;
@@ -674,6 +702,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_is_used_is_renewed_before_its_end),
         cmocka_unit_test(what_ran_out_is_revalidated_by_its_revision),
         cmocka_unit_test(cached_values_are_shown_and_go_on),
+        cmocka_unit_test(a_showing_that_names_another_stamp_counts_for_nothing),
         cmocka_unit_test(a_lost_session_caches_nothing),
         cmocka_unit_test(values_that_nobody_uses_make_room),
         cmocka_unit_test(so_many_bytes_are_cached),

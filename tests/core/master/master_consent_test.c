@@ -156,31 +156,64 @@ static void a_file_that_was_moved_rests_for_ever_longer(void **state)
     assert_int_equal(recalls_in(3600000), 4); /* after 2, 4, 8 and 16 minutes */
 }
 
-static void a_primary_that_cannot_reach_members_that_live_is_asked(void **state)
+/* The primary says that neither of the others answers. */
+static void say_short(bool unsure, bool appends_wait)
 {
-    (void)state;
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
+    char *others[] = {(char *)(uintptr_t)servers[primary == a ? 1 : 0].id,
+        (char *)(uintptr_t)servers[primary == c ? 1 : 2].id};
+
+    failed.session = primary->session;
+    failed.chunk = chunk;
+    failed.version = version;
+    failed.n_server_ids = 2;
+    failed.server_ids = others;
+    failed.reason = (char *)(uintptr_t) "no answer";
+    failed.appends_wait = appends_wait;
+    failed.unsure = unsure;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
+    request.member_failed = &failed;
+    server_send(&w, primary, &request);
+}
+
+static void asked_after_three_seconds(bool unsure)
+{
     three_up();
     waiting_file("/f");
-    char *const others[] = {(char *)(uintptr_t)servers[primary == a ? 1 : 0].id,
-        (char *)(uintptr_t)servers[primary == c ? 1 : 2].id};
     for (unsigned i = 0; i < 7; i++) {
-        Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-        Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
-        failed.session = primary->session;
-        failed.chunk = chunk;
-        failed.version = version;
-        failed.n_server_ids = 2;
-        failed.server_ids = (char **)(uintptr_t)others;
-        failed.reason = (char *)(uintptr_t) "no answer";
-        failed.appends_wait = true;
-        request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
-        request.member_failed = &failed;
-        server_send(&w, primary, &request);
+        say_short(unsure, true);
         assert_int_equal(recalled(), i == 6);
         if (i < 6)
             pass(500);
     }
     let_go();
+}
+
+static void a_primary_that_cannot_reach_members_that_live_is_asked(void **state)
+{
+    (void)state;
+    asked_after_three_seconds(false);
+}
+
+/* REC-2a: it waits for both of them, and the file would stand still for as long. */
+static void likewise_one_that_is_not_sure_of_its_log(void **state)
+{
+    (void)state;
+    asked_after_three_seconds(true);
+}
+
+/* INV-9: the file stands still for nobody. */
+static void while_no_append_waits_a_primary_keeps_its_lease(void **state)
+{
+    (void)state;
+    three_up();
+    waiting_file("/f");
+    for (unsigned i = 0; i < 40; i++) {
+        say_short(i < 20, false);
+        assert_false(recalled());
+        pass(500);
+    }
 }
 
 static void members_that_are_dead_are_no_cause(void **state)
@@ -207,6 +240,8 @@ int main(void)
         STORY(who_is_there_alone_is_not_asked),
         STORY(a_file_that_was_moved_rests_for_ever_longer),
         STORY(a_primary_that_cannot_reach_members_that_live_is_asked),
+        STORY(likewise_one_that_is_not_sure_of_its_log),
+        STORY(while_no_append_waits_a_primary_keeps_its_lease),
         STORY(members_that_are_dead_are_no_cause),
     };
 

@@ -741,8 +741,7 @@ static void a_store_that_went_on_from_an_older_copy_is_not_followed(void **state
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct world w;
-        ProtobufCBinaryData head = world_head(7, 100, 1, 0),
-                            later = world_head(7, 102, 1, 0),
+        ProtobufCBinaryData head = world_head(7, 100, 1, 0), later = world_head(7, 102, 1, 0),
                             next = world_head(cases[i].reign, 200, cases[i].start, 0);
         /* given */
         world_begin(&w, NULL);
@@ -1178,6 +1177,33 @@ static void a_call_that_waits_is_carried_out_with_the_next_confirmation(void **s
     world_end(&w);
 }
 
+/* HA-7: its commit is on its way, and may count. A caller that hears of a refusal would do it
+ * again, as another call. */
+static void a_call_that_was_taken_is_not_refused_when_the_reign_is_lost(void **state)
+{
+    Leasehold__CreateRequest request = LEASEHOLD__CREATE_REQUEST__INIT;
+    struct world w;
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    request.path = (char *)(uintptr_t) "/f";
+    uint64_t taken = world_opens(&w, LH_METHOD_CREATE), idle = world_opens(&w, LH_METHOD_CREATE);
+    world_says(&w, taken, LH_METHOD_CREATE, &request.base);
+    assert_int_equal(world_ended(&w, taken), -1);
+    /* when */
+    ProtobufCBinaryData other = world_head(700, 1, 4711, 0);
+    struct link *write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    assert_non_null(write);
+    world_not_applied(&w, write, &other, 900);
+    /* then */
+    assert_int_equal(world_ended(&w, taken), LH_ERR_UNAVAILABLE);
+    assert_int_equal(world_ended(&w, idle), LH_ERR_NOT_ACTIVE);
+    free(other.data);
+    world_end(&w);
+}
+
 /* An unconfirmed master that was asked for a name. `head`: what it put last, to be freed. */
 static uint64_t asked_while_unconfirmed(struct world *w, ProtobufCBinaryData *head)
 {
@@ -1300,6 +1326,7 @@ int main(void)
         cmocka_unit_test(a_master_s_calls_end_with_its_reign),
         cmocka_unit_test(a_transfer_that_cannot_be_done_now_says_so),
         cmocka_unit_test(a_call_that_waits_is_carried_out_with_the_next_confirmation),
+        cmocka_unit_test(a_call_that_was_taken_is_not_refused_when_the_reign_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
