@@ -1,4 +1,5 @@
 /* leasehold-chunkserver: the chunkserver's core with a real network, disk and clock around it. */
+#include "base/prng.h"
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/data_dir.h"
 #include "chunkserver/options.h"
@@ -62,6 +63,15 @@ static bool parse_boot_id(const char *text, uint8_t id[LH_BOOT_ID_BYTES])
         digits++;
     }
     return digits == 2 * LH_BOOT_ID_BYTES;
+}
+
+/* REC-2a: what the kernel keeps of files in its memory goes with their mount, too. */
+static void add_mount(uint8_t id[LH_BOOT_ID_BYTES], uint64_t mount_number)
+{
+    uint64_t mixed = mount_number == 0 ? 0 : lh_mix64(mount_number);
+
+    for (size_t i = 0; i < sizeof mixed; i++)
+        id[i] ^= (uint8_t)(mixed >> 8 * i);
 }
 
 /* A bare container may have no machine id. What the boot id names is then machine enough: it only
@@ -308,6 +318,7 @@ static int run(struct node *node)
             "/proc/sys/kernel/random/boot_id has no boot id; is /proc mounted?");
         return LH_SERVER_SYSTEM;
     }
+    add_mount(config.boot_id, lh_disk_mount_number(node->disk));
     uint64_t aside, aside_bytes;
     error = lh_disk_list(node->disk, &chunks, &config.chunk_count, &aside, &aside_bytes);
     if (error != LH_OK) {

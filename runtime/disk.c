@@ -453,6 +453,11 @@ int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count, uint
     return error;
 }
 
+uint64_t lh_disk_mount_number(const struct lh_disk *disk)
+{
+    return lh_files_mount_number(disk->files);
+}
+
 int lh_disk_space(const struct lh_disk *disk, uint64_t *capacity, uint64_t *available)
 {
     return lh_files_space(disk->files, capacity, available);

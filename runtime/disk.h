@@ -80,6 +80,10 @@ LH_MUST_USE bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io);
 /* Returns when nothing is under way any more. */
 void lh_disk_drain(struct lh_disk *disk);
 
+/* In what the kernel keeps files' bytes goes with their mount: another number after each; 0: the
+ * kernel does not say (mount_number.h). */
+uint64_t lh_disk_mount_number(const struct lh_disk *disk);
+
 /* The ids of all chunk files, ascending, in a malloc'd array; and how many files were set aside
  * because they could not be written whole, with the bytes that they take (FAIL-5). Other names in
  * the directory are ignored. */

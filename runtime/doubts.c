@@ -2,9 +2,9 @@
  * them from its memory may be there or not (FAIL-5).
  *
  * That outlives the process, so that no later one takes what it reads from memory for what is on
- * the disk. The file gets another name. Where a file system takes no change any more, a mark is
- * made below /run, or in the shared memory's file system: these last as long as the kernel's
- * memory does, and no longer. */
+ * the disk. The file gets another name, and a mark is made below /run, or in the shared memory's
+ * file system: a file system may take no change any more, or lose this one. The mark lasts until
+ * the machine goes down. */
 #include "base/alloc.h"
 #include "runtime/files_internal.h"
 #include "runtime/kept.h"
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -76,13 +77,15 @@ static void read_marks(struct lh_files *files)
 
 void lh_doubts_init(struct lh_files *files)
 {
+    struct statvfs system;
     struct stat s;
 
     files->marks = -1;
-    if (fstat(files->directory, &s) != 0)
+    if (fstat(files->directory, &s) != 0 || fstatvfs(files->directory, &system) != 0)
         return;
+    /* Its own id, where it has one: a device may have another number when it is mounted again. */
     snprintf(files->mark_prefix, sizeof files->mark_prefix, "%" PRIx64 "-%" PRIx64 "-",
-        (uint64_t)s.st_dev, (uint64_t)s.st_ino);
+        system.f_fsid != 0 ? (uint64_t)system.f_fsid : (uint64_t)s.st_dev, (uint64_t)s.st_ino);
     files->marks = lh_kept_directory(false);
     if (files->marks >= 0)
         read_marks(files);
@@ -125,11 +128,11 @@ void lh_doubts_add(struct lh_files *files, uint64_t id, int error)
         return; /* no later process finds it */
     lh_files_name(id, name);
     lh_files_failed_name(id, failed);
-    if (renameat(files->directory, name, files->directory, failed) == 0 || errno == ENOENT)
+    int why = renameat(files->directory, name, files->directory, failed) == 0 ? 0 : errno;
+    if (why == ENOENT)
         return;
-    int why = errno;
     d->marked = make_mark(files, id);
-    if (!d->marked)
+    if (!d->marked && why != 0)
         lh_log(LH_ERROR, "disk",
             "%s: a sync of it has failed, and that can be noted nowhere (%s): do not start this "
             "server again before its file system was mounted anew",

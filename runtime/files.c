@@ -1,4 +1,5 @@
 #include "runtime/files_internal.h"
+#include "runtime/mount_number.h"
 
 #include "base/alloc.h"
 #include "runtime/directory.h"
@@ -123,6 +124,11 @@ int lh_files_create(
     write_what_was_left(fd);
     *out = files;
     return LH_OK;
+}
+
+uint64_t lh_files_mount_number(const struct lh_files *files)
+{
+    return lh_mount_number(files->directory);
 }
 
 void lh_files_destroy(struct lh_files *files)

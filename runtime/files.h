@@ -89,6 +89,8 @@ struct lh_files_aside {
     uint64_t count, bytes;
 };
 
+/* Another number after each mount of the file system that they are on: mount_number.h. */
+uint64_t lh_files_mount_number(const struct lh_files *files);
 /* The files there are, by number, and how many were set aside. The caller frees `*ids`. */
 LH_MUST_USE int lh_files_list(
     const struct lh_files *files, uint64_t **ids, size_t *count, struct lh_files_aside *aside);

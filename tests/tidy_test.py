@@ -255,7 +255,7 @@ WORDS = {
     r"\banew\b": (100, "again"),
     r"\bunder way\b": (241, "in flight"),
     r"\btold\b": (432, "reported, notified"),
-    r"\brooms?\b": (252, "space, memory"),
+    r"\brooms?\b": (251, "space, memory"),
 }
 # They name the words, or quote what was.
 WORDS_FREE = ("CONTRIBUTING.md", "docs/bugs.md", "tests/tidy_test.py")

@@ -172,7 +172,7 @@ void lh_cs_doubt(struct lh_cs_replica *r, int error)
     if (!r->in_doubt)
         LH_MARK("replica-in-doubt");
     r->in_doubt = true;
-    lh_cs_logs_suspect(r->logs);
+    lh_cs_suspects_ask(r->logs);
     if (r->state == LH_CS_REPLICA_FROZEN)
         lh_cs_jobs_drop_waiting(r, error); /* a KEEP would sync it */
     else if (!freeze(r, error))

@@ -22,9 +22,12 @@ struct lh_cs_logs_internal {
         struct lh_cs_active *list;
         struct lh_timer timer;
     } frozen;
-    struct {           /* suspects.c */
-        bool synced;   /* a sync has succeeded since all were asked about last */
-        uint64_t next; /* the least chunk that was not asked about yet */
+    struct {                  /* suspects.c */
+        uint32_t probe;       /* probes that began */
+        uint32_t probed;      /* the last that succeeded, of these */
+        uint32_t true_before; /* the one before: what was synced before it began is on the disk */
+        bool synced;          /* a sync has succeeded since all were asked about last */
+        uint64_t next;        /* the least chunk that was not asked about yet */
         struct lh_timer timer;
     } suspects;
     struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
@@ -48,6 +51,8 @@ void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset);
 void lh_cs_suspects_init(struct lh_cs_logs *logs);
 /* A sync of its file has succeeded. */
 void lh_cs_suspects_synced(struct lh_cs_replica *r);
+/* One has failed: what may not be there though a sync has said so is asked about. */
+void lh_cs_suspects_ask(struct lh_cs_logs *logs);
 
 /* ---- reports.c */
 

@@ -93,6 +93,8 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
             lh_cs_scan_start(r);
         break;
     case LH_CS_JOB_KEEP:
+        if (r->in_doubt)
+            break; /* by another word of the kernel, meanwhile */
         r->synced = r->written;
         if (r->state == LH_CS_REPLICA_READY)
             r->logs->users->durable(r);

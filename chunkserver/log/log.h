@@ -78,9 +78,10 @@ static inline struct lh_duration lh_cs_refusal_pause(
 /* This process has slept: the disk was not silent for as long as the clock says. */
 void lh_cs_logs_discount_pause(struct lh_cs_logs *logs, struct lh_duration slept);
 
-/* A sync has failed, or the disk fails as a whole: what may not be there though a sync has said so,
- * and what was never synced, is asked about (FAIL-5). */
-void lh_cs_logs_suspect(struct lh_cs_logs *logs);
+/* A probe of the disk, which writes and syncs (SES-6), begins, and has ended. If it has failed, what
+ * may not be there though a sync has said so is asked about (FAIL-5). */
+void lh_cs_logs_probe_begins(struct lh_cs_logs *logs);
+void lh_cs_logs_probe_ended(struct lh_cs_logs *logs, bool well);
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);
 struct lh_cs_replica *lh_cs_replica_add(

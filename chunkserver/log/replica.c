@@ -87,16 +87,20 @@ uint64_t lh_cs_replica_durable(const struct lh_cs_replica *r)
     return LH_PLANTED("acknowledged-from-memory") ? r->end : r->written;
 }
 
-/* REC-2a: only a buffered file's bytes can have gone with the machine, or with a sync that failed
- * (FAIL-5), and only after a version took appends at all. */
+/* REC-2a: of a buffered file bytes can have gone with the kernel's memory, or with a sync that
+ * failed (FAIL-5), but only after a version took appends at all. Of a synced one they can be
+ * missing that a sync has lied about. */
 bool lh_cs_replica_unverified(const struct lh_cs_replica *r)
 {
-    if (LH_PLANTED("doubt-ignored"))
+    static const uint8_t never[LH_BOOT_ID_BYTES];
+    const uint8_t *equal = r->header.equal_boot;
+
+    if (LH_PLANTED("doubt-ignored") || r->header.sealed || r->header.version == 0)
         return false;
-    return r->header.durability == LEASEHOLD__DURABILITY__BUFFERED && !r->header.sealed &&
-           r->header.version > 0 &&
-           (r->in_doubt ||
-               memcmp(r->header.equal_boot, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0);
+    if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED)
+        return r->in_doubt || memcmp(equal, r->logs->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
+    return lh_cs_replica_truncated(r) && memcmp(equal, never, LH_BOOT_ID_BYTES) == 0 &&
+           !LH_PLANTED("two-in-doubt-are-sure");
 }
 
 bool lh_cs_replica_truncated(const struct lh_cs_replica *r)

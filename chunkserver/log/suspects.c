@@ -1,32 +1,27 @@
 /* FAIL-5: what one failed sync says of the other logs of its server.
  *
- * A file system that shuts itself down may have called the last syncs before that a success. And
- * what was never synced goes when it is mounted again, though the machine was up all the time. So
- * when a sync has failed, each log that can be meant is synced once, some at a time. Where that
- * fails, too, the log is in doubt as the first one is; where it succeeds all is well. */
+ * A file system that shuts itself down may have called the last syncs before that a success. It takes
+ * none any more. So when a sync has failed, or the probe, each open log is synced once that was
+ * synced since the last probe but one that succeeded began, some at a time. Where that fails, too,
+ * the log is in doubt as the first one is; where it succeeds all is well. What was synced before
+ * is true: the file system has taken changes after it. The last probe itself may have been lied
+ * about. */
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/jobs.h"
 
-/* The word beside each replica in the map: when its last sync succeeded, in ms of the core's clock;
- * 0: none has. That it begins again after 49 days can only mean a sync too many. */
-static uint32_t moment(const struct lh_cs_logs *logs)
-{
-    uint32_t ms = (uint32_t)(logs->cs->now.ns / 1000000);
-
-    return ms == 0 ? 1 : ms;
-}
-
 void lh_cs_suspects_synced(struct lh_cs_replica *r)
 {
-    *lh_idmap_word(&r->logs->replicas, r->chunk) = moment(r->logs);
-    r->logs->internal->suspects.synced = true;
+    struct lh_cs_logs_internal *in = r->logs->internal;
+
+    *lh_idmap_word(&r->logs->replicas, r->chunk) = in->suspects.probe + 1;
+    in->suspects.synced = true;
 }
 
+/* The word beside it in the map: while which probe was the last its sync succeeded, and one more;
+ * 0: none has. */
 static bool was_synced_lately(const struct lh_cs_replica *r)
 {
-    uint32_t at = *lh_idmap_word(&r->logs->replicas, r->chunk);
-
-    return at != 0 && moment(r->logs) - at <= r->logs->cs->config.bounds.doubt_reach_ms;
+    return *lh_idmap_word(&r->logs->replicas, r->chunk) > r->logs->internal->suspects.true_before;
 }
 
 static bool is_asked(const struct lh_cs_replica *r)
@@ -41,9 +36,9 @@ static void ask(struct lh_cs_replica *r)
 {
     bool kept = r->state == LH_CS_REPLICA_READY || r->state == LH_CS_REPLICA_FROZEN;
 
-    /* What lacks bytes of a sealed log is found by its checksum, and copied. */
+    /* What a sealed log lacks is found by its checksum, and copied. */
     if (!kept || r->header.sealed || r->in_doubt || r->anew || r->returning || is_asked(r) ||
-        (r->written == r->synced && !was_synced_lately(r)))
+        !was_synced_lately(r))
         return;
     LH_MARK("synced-on-anothers-account");
     lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_KEEP});
@@ -68,7 +63,7 @@ static void ask_some(void *core, struct lh_timer *timer)
         lh_timer_set(&logs->cs->timers, timer, logs->cs->now);
 }
 
-void lh_cs_logs_suspect(struct lh_cs_logs *logs)
+void lh_cs_suspects_ask(struct lh_cs_logs *logs)
 {
     struct lh_cs_logs_internal *in = logs->internal;
 
@@ -77,6 +72,23 @@ void lh_cs_logs_suspect(struct lh_cs_logs *logs)
     in->suspects.synced = false;
     in->suspects.next = 0;
     lh_timer_set(&logs->cs->timers, &in->suspects.timer, logs->cs->now);
+}
+
+void lh_cs_logs_probe_begins(struct lh_cs_logs *logs)
+{
+    logs->internal->suspects.probe++;
+}
+
+void lh_cs_logs_probe_ended(struct lh_cs_logs *logs, bool well)
+{
+    struct lh_cs_logs_internal *in = logs->internal;
+
+    if (!well) {
+        lh_cs_suspects_ask(logs);
+        return;
+    }
+    in->suspects.true_before = in->suspects.probed;
+    in->suspects.probed = in->suspects.probe;
 }
 
 void lh_cs_suspects_init(struct lh_cs_logs *logs)

@@ -32,6 +32,7 @@ void lh_cs_probe(struct lh_cs_session *s)
     if (s->disk.probing)
         return;
     s->disk.probing = true;
+    lh_cs_logs_probe_begins(s->logs);
     if (s->disk.created)
         probe_write(s);
     else
@@ -63,8 +64,7 @@ static void failed(struct lh_cs_session *s, bool readable)
         lh_fx_log(s->cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(s->disk.error));
     if (readable)
         LH_MARK("disk-read-only");
-    if (!s->disk.failed)
-        lh_cs_logs_suspect(s->logs);
+    lh_cs_logs_probe_ended(s->logs, false);
     s->disk.probing = false; /* the next heartbeat reports it and tries again */
     s->disk.created = false; /* it may have been set aside (FAIL-5a) */
     s->disk.failed = true;
@@ -96,6 +96,8 @@ static void probed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes
         ask(s, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
         return;
     }
+    if (error == LH_OK)
+        lh_cs_logs_probe_ended(s->logs, true);
     s->disk.probing = s->disk.failed = s->disk.readable = false;
     if (s->disk.failing && !lh_cs_disk_fails(s)) {
         LH_MARK("disk-answers-again");

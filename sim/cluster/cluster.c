@@ -178,7 +178,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         lh_sim_store_get(node, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY));
     const struct lh_sim_pair *scrub = lh_sim_store_get(node, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY));
     char cluster_id[256] = "", digits[48] = "", scrub_position[LH_SCRUB_TEXT_MAX + 1] = "";
-    uint64_t boot = lh_sim_boot(node);
+    uint64_t boot = lh_sim_memory(node);
     uint64_t *files;
 
     if (s->cluster->shared.etcd != NULL)

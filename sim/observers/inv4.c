@@ -303,9 +303,9 @@ static void check_equal(
         return;
     check_complete(o, a, c->id, "confirms equality");
     const struct lh_sim_header *h = lh_ob_platter(o, c, a->number);
-    uint64_t boot = lh_sim_boot(a->node), vouched;
+    uint64_t memory = lh_sim_memory(a->node), vouched;
     memcpy(&vouched, h->equal_boot, sizeof vouched);
-    if (!h->synced && vouched != boot)
+    if (!h->synced && vouched != memory)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "%s confirmed equality of chunk %" PRIu64
             ", and its header does not say so durably (REC-2a)",

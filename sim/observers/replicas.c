@@ -56,10 +56,12 @@ bool lh_ob_unverified(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
     const struct actor *a = o->servers[server];
     uint8_t boot[sizeof h->equal_boot] = {0};
-    uint64_t number = lh_sim_boot(a->node);
+    uint64_t number = lh_sim_memory(a->node);
 
-    if (h->synced || h->sealed || h->version == 0)
+    if (h->sealed || h->version == 0)
         return false;
+    if (h->synced) /* found in doubt by a later process (FAIL-5) */
+        return h->truncated && memcmp(h->equal_boot, boot, sizeof boot) == 0;
     if (c->replicas[server].in_doubt)
         return true;
     memcpy(boot, &number, sizeof number);

@@ -148,8 +148,6 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
     }
     lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     f->failed = f->failed || op->fault != LH_OK;
-    if (node->disk.shut && node->disk.failed_at == 0 && op->fault != LH_OK)
-        node->disk.failed_at = node->sim->now;
     return op->fault;
 }
 
@@ -213,6 +211,8 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
         op->fault = LH_ERR_SHORTAGE;
     } else if (d->shut && op->op != LH_DISK_READ) {
         op->fault = LH_ERR_IO;
+        if (d->failed_at == 0 && (op->op == LH_DISK_SYNC || op->file == 0 /* the probe */))
+            d->failed_at = node->sim->now;
     } else if (d->refuses != LH_OK && is_refused(d, op->op)) {
         op->fault = d->refuses;
     } else if (d->faults[op->op].count > 0) {

@@ -92,6 +92,7 @@ void lh_sim_disk_mount(struct lh_sim_node *node)
         return;
     lh_sim_note(node->sim, "the file system of %s is mounted again", node->name);
     node->disk.shut = false;
+    node->disk.mounts++;
     lh_sim_files_mount(&node->disk.files);
     lh_sim_notify_lives(node, LH_SIM_LIFE_MOUNTED);
 }

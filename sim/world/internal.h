@@ -120,7 +120,8 @@ struct disk {
     int refuses;        /* changes, with this error; LH_OK: it takes them */
     bool refuses_sync;  /* and syncs */
     bool shut;          /* the file system has shut itself down: no change and no sync any more */
-    uint64_t failed_at; /* the first sync that failed since then; 0: none did */
+    uint32_t mounts;    /* since the machine was made, but for those by a boot */
+    uint64_t failed_at; /* the first sync or probe that failed since it is; 0: none did */
     uint64_t extra;     /* ns that every operation takes longer */
     bool misdirect;     /* the next write, to: */
     uint64_t wrong_file, wrong_offset;

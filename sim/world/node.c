@@ -396,6 +396,11 @@ uint64_t lh_sim_boot(const struct lh_sim_node *node)
     return node->boot;
 }
 
+uint64_t lh_sim_memory(const struct lh_sim_node *node)
+{
+    return node->boot | (uint64_t)node->disk.mounts << 32;
+}
+
 struct lh_instant lh_sim_clock(const struct lh_sim_node *node)
 {
     return lh_sim_clock_read(&node->clock, node->sim->now);

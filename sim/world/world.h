@@ -215,6 +215,9 @@ void lh_sim_keep_incarnation(struct lh_sim_node *node, struct lh_duration hold);
 /* How often the machine was booted. Each boot has another clock, ahead of the last one's. */
 uint64_t lh_sim_boot(const struct lh_sim_node *node);
 
+/* In what the kernel keeps files' bytes: another number after each boot and each mount. */
+uint64_t lh_sim_memory(const struct lh_sim_node *node);
+
 /* ---- Clocks ---- */
 
 /* What the node's clock shows now. */

@@ -102,7 +102,8 @@ int sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 {
     (void)offset;
     (void)length;
-    assert_int_equal(flags, SYNC_FILE_RANGE_WAIT_BEFORE); /* starts no writing */
+    assert_int_equal(
+        flags, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     pthread_mutex_lock(&kernel.lock);
     bool failed = kernel.failed != 0 && inode_of(fd) == kernel.failed;
     if (failed)
