@@ -324,6 +324,38 @@ class BorderTest(ClusterTest):
                            stderr=subprocess.DEVNULL)
             command("losetup", "-d", self.loops[name])
 
+    def test_idle_ext4_mounted_again_under_the_same_boot(self):
+        """REC-2a: what a buffered file has in the kernel's memory alone goes with the mount, though
+        the machine was never down. The member that has lost it does not say where the log ends."""
+        why = no_loop_devices()
+        if why:
+            self.skipTest(why)
+        self.loops = {}
+        self.addCleanup(self.remove_disks)
+        disks = {name: self.make_disk(name) for name in ("cs1", "cs2")}
+        self.start_cluster(servers=2, data_dirs=disks, server_flags=("--no-uring",))
+        BorderTest.ran.append(self.id())
+        self.cluster.command("create", "--durability=buffered", "--replication=2",
+                             "--min-replicas=1", PATH)
+        self.cluster.command("append", PATH, stdin=b"one\ntwo\n")
+        primary = self.cluster.servers[self.cluster.primary(PATH)]
+        (other,) = [s for s in self.cluster.servers.values() if s is not primary]
+        trigger = f"/sys/fs/ext4/{os.path.basename(self.loops[other.name])}/trigger_fs_error"
+        with open(trigger, "w", encoding="ascii") as file:
+            file.write("1")
+        other.kill()
+        self.unmount(other.name)
+        self.mount(other.name)
+        primary.kill()
+        other.start()
+        self.cluster.run("append", "--timeout=15s", "--give-up=10s", PATH, stdin=b"three\n")
+        primary.start()
+        self.cluster.wait_ready()
+
+        def read():
+            return self.cluster.run("cat", "--timeout=5s", PATH).stdout.split(b"\n")[:2]
+        wait_for("what was acknowledged is read", lambda: read() == [b"one", b"two"], 60)
+
     def ext4_cell(self, when, where):
         why = no_loop_devices()
         if why:
