@@ -51,7 +51,7 @@
     X(arrival_ms, 1000, 600000, "and one that is not whole after so long")                         \
     X(scan_bytes, 1, 4u << 20, "a log is read back in such pieces")                                \
     X(thaw_ms, 1, 200, "a disk that has refused a change is asked again after this")               \
-    X(doubt_share, 1, 64, "replicas looked at in a step when a sync has failed")                         \
+    X(doubt_share, 1, 64, "replicas looked at in a step when a sync has failed")                   \
     X(thaw_most_ms, 1, 10000, "and then after twice as long each time, up to this")                \
     X(scan_tries, 1, 6, "a refused read, of the scrub or at a start, is asked for so often")       \
     X(scan_files, 1, 8, "files that are read back at once, at the start")                          \

@@ -78,8 +78,8 @@ static inline struct lh_duration lh_cs_refusal_pause(
 /* This process has slept: the disk was not silent for as long as the clock says. */
 void lh_cs_logs_discount_pause(struct lh_cs_logs *logs, struct lh_duration slept);
 
-/* A probe of the disk, which writes and syncs (SES-6), begins, and has ended. If it has failed, what
- * may not be there though a sync has said so is asked about (FAIL-5). */
+/* A probe of the disk, which writes and syncs (SES-6), begins, and has ended. If it has failed,
+ * what may not be there though a sync has said so is asked about (FAIL-5). */
 void lh_cs_logs_probe_begins(struct lh_cs_logs *logs);
 void lh_cs_logs_probe_ended(struct lh_cs_logs *logs, bool well);
 

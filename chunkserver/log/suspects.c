@@ -1,11 +1,11 @@
 /* FAIL-5: what one failed sync says of the other logs of its server.
  *
- * A file system that shuts itself down may have called the last syncs before that a success. It takes
- * none any more. So when a sync has failed, or the probe, each open log is synced once that was
- * synced since the last probe but one that succeeded began, some at a time. Where that fails, too,
- * the log is in doubt as the first one is; where it succeeds all is well. What was synced before
- * is true: the file system has taken changes after it. The last probe itself may have been lied
- * about. */
+ * A file system that shuts itself down may have called the last syncs before that a success. It
+ * takes none any more. So when a sync has failed, or the probe, each open log is synced once that
+ * was synced since the last probe but one that succeeded began, some at a time. Where that fails,
+ * too, the log is in doubt as the first one is; where it succeeds all is well. What was synced
+ * before is true: the file system has taken changes after it. The last probe itself may have been
+ * lied about. */
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/jobs.h"
 
