@@ -304,7 +304,7 @@ static void check_calls(const struct lh_master *m)
     }
     LH_ASSERT(count == m->calls.count + m->calls.mark_count);
     LH_ASSERT(!m->started || count == 0 || lh_timer_is_set(&m->calls.timer));
-    LH_ASSERT(TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped));
+    LH_ASSERT(m->calls.dirty_count == 0 && TAILQ_EMPTY(&m->calls.dropped));
     LH_ASSERT(m->calls.taken.client == 0);
 }
 

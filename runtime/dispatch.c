@@ -41,9 +41,16 @@ void lh_dispatch_free(struct lh_dispatch *d)
     free(d);
 }
 
+/* A step with an effect for each of thousands of leases makes megabytes of them: not kept. */
+static bool is_small(const struct lh_dispatch *d)
+{
+    return d->fx.capacity <= ITEMS_KEPT && d->inputs.capacity <= ITEMS_KEPT &&
+           d->flush_capacity <= ITEMS_KEPT;
+}
+
 void lh_dispatch_end(struct lh_loop *loop, struct lh_dispatch *d)
 {
-    for (int i = 0; i < DISPATCHES_KEPT; i++) {
+    for (int i = 0; i < DISPATCHES_KEPT && is_small(d); i++) {
         struct lh_dispatch *none = NULL;
         if (atomic_compare_exchange_strong_explicit(
                 &loop->spare[i], &none, d, memory_order_release, memory_order_relaxed))
@@ -454,6 +461,10 @@ static void empty_outbox(struct lh_loop *loop)
         pthread_mutex_unlock(&loop->lock);
         for (size_t i = 0; i < full.count; i++)
             deliver(loop, &full.items[i]);
+        if (full.capacity > ITEMS_KEPT) {
+            free(full.items);
+            full = (struct outbox){0};
+        }
         lh_dispatch_lock(loop);
         loop->sending = full;
     }

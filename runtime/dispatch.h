@@ -57,7 +57,9 @@ struct outbox {
     size_t count, capacity;
 };
 
+/* Whose memory is kept for the next ones, and for how many items of a kind. */
 #define DISPATCHES_KEPT 4
+#define ITEMS_KEPT      512u
 
 struct lh_loop {
     struct lh_loop_config config;

@@ -40,7 +40,7 @@ static struct lh_m_call_list *list_of(struct lh_master *m, const struct lh_m_cal
 static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
     uint32_t request, const uint8_t *reply, size_t reply_size)
 {
-    struct lh_m_call *call = lh_alloc(sizeof *call + reply_size);
+    struct lh_m_call *call = lh_alloc(offsetof(struct lh_m_call, reply) + reply_size);
 
     call->client = client;
     call->number = number;
@@ -55,10 +55,22 @@ static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t numb
     return call;
 }
 
+/* Of a step in which few have been kept. */
+static void leave_dirty(struct lh_m_calls *calls, const struct lh_m_call *call)
+{
+    size_t at = 0;
+
+    while (calls->dirty[at] != call)
+        at++;
+    calls->dirty_count--;
+    memmove(&calls->dirty[at], &calls->dirty[at + 1],
+        (calls->dirty_count - at) * sizeof(struct lh_m_call *));
+}
+
 static void take_out(struct lh_master *m, struct lh_m_call *call)
 {
     if (call->dirty)
-        TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
+        leave_dirty(&m->calls, call);
     RB_REMOVE(lh_m_call_tree, &m->calls.tree, call);
     TAILQ_REMOVE(list_of(m, call), call, link);
     *(is_mark(call) ? &m->calls.mark_count : &m->calls.count) -= 1;
@@ -70,7 +82,8 @@ void lh_m_call_load(
     lh_m_call_forget(m, client, number);
     struct lh_m_call *call = add(
         m, client, number, record->order, record->request, record->reply.data, record->reply.len);
-    call->forgotten = record->forgotten;
+    if (is_mark(call))
+        call->forgotten = record->forgotten;
 }
 
 void lh_m_call_forget(struct lh_master *m, uint64_t client, uint64_t number)
@@ -144,9 +157,13 @@ bool lh_m_call_maybe_forgotten(const struct lh_master *m, uint64_t client, uint6
 
 static void write_down(struct lh_master *m, struct lh_m_call *call)
 {
+    struct lh_m_calls *calls = &m->calls;
+
     call->ticket = m->commit.next_ticket;
-    if (!call->dirty)
-        TAILQ_INSERT_TAIL(&m->calls.dirty, call, dirty_link);
+    if (call->dirty)
+        return;
+    LH_GROW(calls->dirty, calls->dirty_capacity, calls->dirty_count + 1);
+    calls->dirty[calls->dirty_count++] = call;
     call->dirty = true;
 }
 
@@ -302,7 +319,6 @@ void lh_m_calls_init(struct lh_master *m)
     TAILQ_INIT(&m->calls.by_order);
     TAILQ_INIT(&m->calls.marks);
     TAILQ_INIT(&m->calls.dropped);
-    TAILQ_INIT(&m->calls.dirty);
     m->calls.timer.fire = look;
 }
 
@@ -314,4 +330,5 @@ void lh_m_calls_deinit(struct lh_master *m)
         take_out(m, call);
         free(call);
     }
+    free(m->calls.dirty);
 }

@@ -11,19 +11,22 @@
  * time, so one of these that is not known may have been carried out. */
 struct lh_m_call {
     uint64_t client, number; /* its id */
-    uint64_t forgotten;
-    uint64_t order;          /* rises with each */
+    union {
+        uint64_t order;     /* of an answer: rises with each */
+        uint64_t forgotten; /* of a mark */
+    };
     struct lh_instant since; /* when this master took it, or started with it */
     uint64_t ticket;
     RB_ENTRY(lh_m_call) place;
-    TAILQ_ENTRY(lh_m_call) link;       /* by order, or among the marks; or it is dropped */
-    TAILQ_ENTRY(lh_m_call) dirty_link; /* in `dirty`, if it is kept in this step */
-    bool dirty;
-    uint32_t request; /* checksum of what was asked */
+    TAILQ_ENTRY(lh_m_call) link; /* by order, or among the marks; or it is dropped */
+    uint32_t request;            /* checksum of what was asked */
     uint32_t reply_size;
     uint32_t pair;
+    bool dirty;      /* in `dirty`: it is kept in this step */
     uint8_t reply[]; /* packed */
 };
+/* With the answer to a Create it takes 128 bytes. */
+_Static_assert(offsetof(struct lh_m_call, reply) <= 104, "each file that was just made has one");
 
 TAILQ_HEAD(lh_m_call_list, lh_m_call);
 RB_HEAD(lh_m_call_tree, lh_m_call);
@@ -44,7 +47,8 @@ struct lh_m_calls {
     size_t count, mark_count;
     uint64_t next_order;
     struct lh_m_call_list dropped; /* in this step; freed by its commit */
-    struct lh_m_call_list dirty;   /* kept in this step, written by its commit */
+    struct lh_m_call **dirty;      /* kept in this step, in order; written by its commit */
+    size_t dirty_count, dirty_capacity;
     struct lh_timer timer;         /* set while there are any */
     struct lh_instant looked, due; /* when it was looked for old ones last, and the time before */
     struct lh_m_taken taken;

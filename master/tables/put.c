@@ -179,11 +179,13 @@ void lh_m_put_call(struct lh_master *m, struct lh_m_call *call)
     LeaseholdStored__Call record = LEASEHOLD_STORED__CALL__INIT;
     uint8_t key[LH_M_KEY_SPACE];
 
-    record.order = call->order;
+    if (call->number == 0)
+        record.forgotten = call->forgotten;
+    else
+        record.order = call->order;
     record.request = call->request;
     record.reply.data = (uint8_t *)(uintptr_t)call->reply;
     record.reply.len = call->reply_size;
-    record.forgotten = call->forgotten;
     put_message(m, &call->pair, key, lh_m_call_key(key, call->client, call->number), &record.base);
 }
 

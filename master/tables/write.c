@@ -248,11 +248,11 @@ static void flush_calls(struct lh_master *m)
     struct lh_m_call *call;
     uint8_t key[LH_M_KEY_SPACE];
 
-    while ((call = TAILQ_FIRST(&m->calls.dirty)) != NULL) {
-        TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
-        call->dirty = false;
-        lh_m_put_call(m, call);
+    for (size_t i = 0; i < m->calls.dirty_count; i++) {
+        m->calls.dirty[i]->dirty = false;
+        lh_m_put_call(m, m->calls.dirty[i]);
     }
+    m->calls.dirty_count = 0;
     while ((call = TAILQ_FIRST(&m->calls.dropped)) != NULL) {
         TAILQ_REMOVE(&m->calls.dropped, call, link);
         lh_m_delete_pair(m, &call->pair, key, lh_m_call_key(key, call->client, call->number));
@@ -275,7 +275,7 @@ static void flush_reigns(struct lh_master *m)
 
 void lh_m_flush(struct lh_master *m)
 {
-    if (!m->dirty && TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped) &&
+    if (!m->dirty && m->calls.dirty_count == 0 && TAILQ_EMPTY(&m->calls.dropped) &&
         STAILQ_EMPTY(&m->commit.dirty_servers) && STAILQ_EMPTY(&m->commit.dirty_chunks) &&
         STAILQ_EMPTY(&m->commit.dirty_files) && STAILQ_EMPTY(&m->commit.dirty_tombstones) &&
         STAILQ_EMPTY(&m->commit.dirty_programs) && STAILQ_EMPTY(&m->commit.dirty_policies) &&

@@ -7,6 +7,7 @@
 #include "runtime/disk.h"
 #include "runtime/loop.h"
 #include "runtime/transport.h"
+#include "tests/freed.h"
 #include "tests/numbered.h"
 #include "tests/unit/stranger.h"
 
@@ -128,6 +129,41 @@ static void a_callback_may_call_again_without_nesting(void **state)
     sem_wait(&toy.done);
     assert_int_equal(toy.completions, 100001);
     assert_int_equal(toy.deepest, 1);
+    toy_end(&toy);
+}
+
+#define MANY 10000
+
+static void complete_often(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    for (int i = 0; in->kind == LH_IN_CALL && i < MANY; i++)
+        lh_fx_complete(fx, in->call, LH_OK);
+    if (in->kind != LH_IN_CALL)
+        answer_at_once(toy, in, fx);
+}
+
+/* Of what this thread has allocated. */
+static uint64_t in_use(void)
+{
+    uint64_t bytes = 0;
+    size_t size = sizeof bytes;
+
+    assert_int_equal(mallctl("thread.allocated", &bytes, &size, NULL, 0), 0);
+    return bytes - freed();
+}
+
+static void a_step_with_thousands_of_effects_leaves_no_memory(void **state)
+{
+    struct toy toy = {0};
+
+    (void)state;
+    if (mallctl == NULL)
+        skip();
+    toy_begin(&toy, complete_often, NULL);
+    uint64_t before = in_use();
+    assert_true(lh_loop_call(toy.loop, &toy));
+    assert_int_equal(toy.completions, MANY);
+    assert_true(in_use() < before + MANY * sizeof(struct lh_effect) / 8);
     toy_end(&toy);
 }
 
@@ -1162,6 +1198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_callback_may_call_again_without_nesting),
+        cmocka_unit_test(a_step_with_thousands_of_effects_leaves_no_memory),
         cmocka_unit_test(after_stopped_calls_are_refused),
         cmocka_unit_test(a_core_without_deadlines_beats_when_it_is_asked_to),
         cmocka_unit_test(a_core_that_hangs_has_no_beats),
