@@ -7,6 +7,7 @@
 #include "master/growth/growth.h"
 #include "master/keep/keep.h"
 #include "master/locks/locks.h"
+#include "master/policies/policies.h"
 #include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/servers/servers.h"

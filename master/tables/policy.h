@@ -25,7 +25,8 @@ int lh_m_compare_policies(const struct lh_m_policy *a, const struct lh_m_policy 
 
 struct lh_m_policies {
     struct lh_m_policy_tree tree;
-    size_t count; /* those that are `gone` not counted */
+    size_t count;    /* those that are `gone` not counted */
+    uint64_t ticket; /* of the last commit with one, by who sets them */
 };
 
 /* What holds for the name: the policy of the longest prefix that fits, or the default, whose prefix

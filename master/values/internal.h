@@ -122,7 +122,6 @@ struct lh_m_late_drop {
 struct lh_m_value_state {
     uint64_t last_number;              /* of a changing */
     uint64_t durable;                  /* the last change that is */
-    uint64_t policy_ticket;            /* of the last commit with a policy */
     size_t change_count, change_bytes; /* that wait */
     size_t follow_count;               /* of these, for sessions that are over */
     size_t read_count;                 /* that wait */
@@ -246,8 +245,6 @@ struct lh_instant lh_m_broadcast_promised(struct lh_master *m, const char *name)
 void lh_m_broadcast_changed(struct lh_master *m, const char *name, uint64_t revision);
 /* The longest broadcast prefix that covers the name, and its revision; "" and 0: none does. */
 const char *lh_m_broadcast_of(const struct lh_master *m, const char *name, uint64_t *revision);
-/* Its policy is as it is now. */
-void lh_m_broadcast_policy(struct lh_master *m, const char *prefix);
 /* True: it is subscribed. False: `*why` says why not. */
 bool lh_m_subscribe(
     struct lh_master *m, struct lh_m_program *p, const char *prefix, const char **why);

@@ -64,12 +64,11 @@ struct lh_m_values_figures {
 };
 void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *figures);
 
+/* The policy of that prefix is as it is now: are the names under it broadcast? */
+void lh_m_broadcast_policy(struct lh_master *m, const char *prefix);
+
 /* ---- Unary, and the stream of a watcher. */
 
 void lh_m_get(struct lh_master *m, uint64_t link, const Leasehold__GetRequest *request);
 void lh_m_change(struct lh_master *m, uint64_t link, const Leasehold__ChangeRequest *request);
-void lh_m_set_policy(
-    struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
-void lh_m_list_policies(
-    struct lh_master *m, uint64_t link, const Leasehold__ListPoliciesRequest *request);
 void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request);

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import time
 
 import process_cluster
 from process_cluster import CALM, LOG_START, ClusterTest
@@ -34,7 +35,13 @@ class SalvageTest(ClusterTest):
                 file.write(bytes([byte[0] ^ 4]))
 
     def salvage(self, status):
+        """A member that is just being copied has nothing to say yet: then not all is decided (69),
+        and the command is to be repeated."""
+        ends = time.monotonic() + 30
         result = self.cluster.run("salvage", "--json", PATH)
+        while result.returncode == 69 != status and time.monotonic() < ends:
+            time.sleep(0.1)
+            result = self.cluster.run("salvage", "--json", PATH)
         self.assertEqual(result.returncode, status,
                          (result.stdout + result.stderr).decode(errors="replace"))
         return json.loads(result.stdout)

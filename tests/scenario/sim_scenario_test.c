@@ -78,7 +78,7 @@ static struct lh_sim_scenario parse(const char *text)
 #define WILD_SEEDS     3u
 #define WILD_ACTIONS   100u
 #else
-#define OTHER_SEEDS    3u
+#define OTHER_SEEDS    2u
 #define ALSO_AGAIN     true
 #define LOOKS_FOR_BUGS true
 #define WILD_SEEDS     12u

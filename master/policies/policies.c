@@ -1,7 +1,14 @@
 /* What holds for the names under a prefix is set and listed. */
+#include "master/policies/policies.h"
+
+#include "base/alloc.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
-#include "master/values/internal.h"
+#include "master/values/values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SHARE_PERCENT_MAX 1000u
 #define TERM_MAX_MS       (24u * 3600u * 1000u)
@@ -91,7 +98,7 @@ void lh_m_set_policy(struct lh_master *m, uint64_t link, const Leasehold__SetPol
     else
         set(m, request->policy);
     lh_m_broadcast_policy(m, request->policy->prefix);
-    m->value_state->policy_ticket = m->commit.next_ticket;
+    m->policies.ticket = m->commit.next_ticket;
     lh_m_reply(m, link, m->commit.next_ticket, &reply.base);
 }
 
@@ -119,7 +126,7 @@ void lh_m_list_policies(
         pointers[reply.n_policies++] = item;
     }
     reply.policies = pointers;
-    lh_m_reply(m, link, m->value_state->policy_ticket, &reply.base);
+    lh_m_reply(m, link, m->policies.ticket, &reply.base);
     free(items);
     free(pointers);
 }
