@@ -53,6 +53,15 @@ static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
     lh_m_send_remove(m, e->server, c->id, version);
 }
 
+/* It was to be a member of a chunk that is preallocated, and is none any more. */
+static bool is_left_out(const struct lh_master *m, const struct lh_m_server *s, uint64_t chunk)
+{
+    struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, chunk);
+
+    return prealloc != NULL && lh_m_prealloc_member(prealloc, s) == NULL &&
+           !LH_PLANTED("left-out-replica-forgotten");
+}
+
 /* What is at its server, or its disk, passes; the replica would be there until it registers. */
 static void ask_again(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_extra *e, uint64_t chunk)
@@ -66,6 +75,8 @@ static void ask_again(
         lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false); /* it was preallocated then */
     else if (c == NULL && t != NULL)
         lh_m_keep_order(m, s, chunk, t->version);
+    else if (c == NULL && is_left_out(m, s, chunk))
+        lh_m_keep_order(m, s, chunk, LH_M_FIRST_VERSION);
     if (!lh_timer_is_set(&m->garbage.timer))
         lh_timer_set(
             &m->timers, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_again));
@@ -114,6 +125,20 @@ static void bury_kept(struct lh_master *m)
     }
 }
 
+/* Meanwhile a preallocated chunk may be in use. */
+static void send_again(struct lh_master *m, struct lh_m_server *s, uint64_t chunk)
+{
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, chunk);
+    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+
+    if (c == NULL && t != NULL)
+        lh_m_send_remove(m, s, chunk, t->version);
+    else if (c == NULL && is_left_out(m, s, chunk))
+        lh_m_send_remove(m, s, chunk, 0);
+    else if (c != NULL && lh_m_member(c, s) == NULL && lh_m_extra_find(c, s) == NULL)
+        lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false);
+}
+
 static size_t send_kept(struct lh_master *m, size_t left)
 {
     struct lh_m_server *s;
@@ -121,9 +146,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         while (left > 0 && !s->space.failing && (k = TAILQ_FIRST(&s->kept)) != NULL) {
-            const struct lh_m_tombstone *t = lh_m_tombstone_find(m, k->chunk);
-            if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
-                lh_m_send_remove(m, s, k->chunk, t->version);
+            send_again(m, s, k->chunk);
             TAILQ_REMOVE(&s->kept, k, link);
             m->garbage.kept_count--;
             free(k);

@@ -41,5 +41,9 @@ const struct lh_sim_bug lh_sim_disk_bugs[] = {
     {"gap-unreported", "REC-9a",
         "a reader goes on behind a batch that no member can give, and its program is not told",
         "INV-6"},
+    {"left-out-replica-forgotten", "KEEP-3",
+        "a removal that was refused before its preallocated chunk came into use is never asked for "
+        "again",
+        "KEEP-3"},
     {0},
 };
