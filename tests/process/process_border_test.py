@@ -296,6 +296,21 @@ class BorderTest(ClusterTest):
 
     # Real file systems.
 
+    def make_disks(self, count):
+        """A file system for each server's data directory, by the servers' names; or the test cannot
+        be made here."""
+        why = no_loop_devices()
+        if why:
+            self.skipTest(why)
+        self.loops = {}
+        self.addCleanup(self.remove_disks)
+        return {name: self.make_disk(name) for name in (f"cs{i + 1}" for i in range(count))}
+
+    def shut_down(self, name):
+        trigger = f"/sys/fs/ext4/{os.path.basename(self.loops[name])}/trigger_fs_error"
+        with open(trigger, "w", encoding="ascii") as file:
+            file.write("1")
+
     def make_disk(self, name):
         mount = os.path.join(self.folder, "fs-" + name)
         image = mount + ".img"
@@ -327,22 +342,14 @@ class BorderTest(ClusterTest):
     def test_idle_ext4_mounted_again_under_the_same_boot(self):
         """REC-2a: what a buffered file has in the kernel's memory alone goes with the mount, though
         the machine was never down. The member that has lost it does not say where the log ends."""
-        why = no_loop_devices()
-        if why:
-            self.skipTest(why)
-        self.loops = {}
-        self.addCleanup(self.remove_disks)
-        disks = {name: self.make_disk(name) for name in ("cs1", "cs2")}
-        self.start_cluster(servers=2, data_dirs=disks, server_flags=("--no-uring",))
+        self.start_cluster(servers=2, data_dirs=self.make_disks(2), server_flags=("--no-uring",))
         BorderTest.ran.append(self.id())
         self.cluster.command("create", "--durability=buffered", "--replication=2",
                              "--min-replicas=1", PATH)
         self.cluster.command("append", PATH, stdin=b"one\ntwo\n")
         primary = self.cluster.servers[self.cluster.primary(PATH)]
         (other,) = [s for s in self.cluster.servers.values() if s is not primary]
-        trigger = f"/sys/fs/ext4/{os.path.basename(self.loops[other.name])}/trigger_fs_error"
-        with open(trigger, "w", encoding="ascii") as file:
-            file.write("1")
+        self.shut_down(other.name)
         other.kill()
         self.unmount(other.name)
         self.mount(other.name)
@@ -357,20 +364,12 @@ class BorderTest(ClusterTest):
         wait_for("what was acknowledged is read", lambda: read() == [b"one", b"two"], 60)
 
     def ext4_cell(self, when, where):
-        why = no_loop_devices()
-        if why:
-            self.skipTest(why)
-        self.loops = {}
-        self.addCleanup(self.remove_disks)
-        names = [f"cs{i}" for i in range(1, 5)]
-        self.start("1MiB", data_dirs={name: self.make_disk(name) for name in names})
+        self.start("1MiB", data_dirs=self.make_disks(4))
         BorderTest.ran.append(self.id())
         wait_for("a sealed chunk", self.sealed_records)
         names = self.victims(Row(when, None, None, None, where, None))
         for name in names:
-            trigger = f"/sys/fs/ext4/{os.path.basename(self.loops[name])}/trigger_fs_error"
-            with open(trigger, "w", encoding="ascii") as file:
-                file.write("1")
+            self.shut_down(name)
         servers = [self.cluster.servers[name] for name in names]
         if when == "start":
             for server in servers:

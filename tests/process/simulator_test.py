@@ -49,13 +49,20 @@ class SimulatorTest(unittest.TestCase):
         """What a scenario names is found with it: sim_scenario_test sees to that. The rest is
         bounded by seeds, so that the same commit always says the same. Some need hundreds of them:
         `leasehold-sim selftest`, without a bound, finds those too."""
+        named = set()
+        for scenario in SCENARIOS:
+            with open(scenario, encoding="utf-8") as file:
+                named.update(re.findall(r"^broken by (\S+)$", file.read(), re.M))
+        self.assertGreater(len(named), 80)
         # A planted bug may keep a run from ending: a minute is long enough to know.
         code, output = simulator("selftest", "--for=10m", "--seeds=20", "--limit=60s", "--unnamed",
                                  *SCENARIOS)
         self.assertIn(code, (0, 5))
         found, planted = map(int, re.search(r"^(\d+) of (\d+) found", output, re.M).groups())
-        self.assertGreater(planted, 20)
+        self.assertGreaterEqual(planted + len(named), 60)
         self.assertGreaterEqual(found, planted // 2)
+        missed = planted - found
+        self.assertLessEqual(missed, (planted + len(named)) // 6)
 
     def test_clocks_beyond_their_bound_break_what_they_may_and_nothing_else(self):
         code, _ = simulator("swarm", "--profile=clocks", "--runs=60", "--first", FIRST)
