@@ -73,6 +73,8 @@
 /* Added to a file's number: the file that is to take its place. A process finds none at its
  * start. */
 #define LH_NEW_FILE (UINT64_C(1) << 63)
+/* The file that a chunkserver writes to see whether its disk answers (SES-6). */
+#define LH_PROBE_FILE 0u
 
 /* Bytes of a peer's identity. Who has a longer name is refused before a core hears of it. */
 #define LH_LINK_IDENTITY_MAX 256

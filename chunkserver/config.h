@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access/access.h"
+#include "base/step.h"
 #include "base/time.h"
 #include "chunkserver/bounds.h"
 #include "finder/finder.h"
@@ -59,8 +60,6 @@ struct lh_chunkserver_config {
     struct lh_chunkserver_bounds bounds;
 };
 
-/* The file that the core writes to see whether the disk answers (SES-6). */
-#define LH_PROBE_FILE 0u
 /* The numbers that chunks have. */
 #define LH_CS_IS_CHUNK(id) ((id) != LH_PROBE_FILE && (id) <= LH_LEASE_ID_LAST)
 

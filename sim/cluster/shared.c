@@ -310,9 +310,8 @@ static void take_pieces(struct lh_sim_cluster *c)
     struct shared *s = &c->shared;
 
     take(c, s->pieces, s->piece_count);
-    free(s->pieces);
-    s->pieces = NULL;
-    s->piece_count = s->piece_capacity = 0;
+    s->piece_count = 0; /* their keys and values are taken over */
+    forget_pieces(s);
 }
 
 static void applied(void *arg, const struct lh_sim_etcd_applied *txn)

@@ -306,9 +306,6 @@ static void mount_again(struct lh_sim_node *node)
 {
     bool up = lh_sim_is_up(node);
 
-    if (!lh_sim_disk_is_shut(node))
-        return; /* the faults ended before */
-    lh_sim_crash(node);
     lh_sim_disk_mount(node);
     if (up)
         lh_sim_start(node);

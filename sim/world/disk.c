@@ -211,7 +211,7 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
         op->fault = LH_ERR_SHORTAGE;
     } else if (d->shut && op->op != LH_DISK_READ) {
         op->fault = LH_ERR_IO;
-        if (d->failed_at == 0 && (op->op == LH_DISK_SYNC || op->file == 0 /* the probe */))
+        if (d->failed_at == 0 && (op->op == LH_DISK_SYNC || op->file == LH_PROBE_FILE))
             d->failed_at = node->sim->now;
     } else if (d->refuses != LH_OK && is_refused(d, op->op)) {
         op->fault = d->refuses;
@@ -441,26 +441,32 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
     lh_sim_store_go_on(node);
 }
 
+static int meet_first_sync(struct disk *d)
+{
+    struct disk_fault *fault = &d->faults[LH_DISK_SYNC];
+
+    if (fault->count == 0 || fault->error == LH_ERR_SHORTAGE)
+        return d->shut ? LH_ERR_IO : LH_OK;
+    fault->count--;
+    return fault->error;
+}
+
 void lh_sim_disk_sync_all(struct lh_sim_node *node)
 {
     struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
-    struct disk_fault *fault = &node->disk.faults[LH_DISK_SYNC];
 
     for (size_t i = node->disk.files.count; i-- > 0;)
         if ((node->disk.files.list[i]->number & LH_NEW_FILE) != 0)
             lh_sim_files_remove(&node->disk.files, node->disk.files.list[i]->number);
     for (size_t i = 0; i < node->disk.files.count; i++) {
         struct lh_sim_file *f = node->disk.files.list[i];
-        bool meets = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
-        bool fails = meets || (f->first != NULL && node->disk.shut);
-        int error = meets ? fault->error : LH_ERR_IO;
-        fault->count -= meets;
-        f->failed = f->failed || fails;
+        if (f->first != NULL) {
+            int error = meet_first_sync(&node->disk);
+            f->failed = f->failed || error != LH_OK;
+            lh_sim_file_sync(f, UINT64_MAX, error == LH_OK ? NULL : random);
+            lh_sim_notify_disk(node, f->number, LH_DISK_SYNC, 0, 0, error);
+        }
         f->unreported = f->failed;
-        if (f->first == NULL)
-            continue;
-        lh_sim_file_sync(f, UINT64_MAX, fails ? random : NULL);
-        lh_sim_notify_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? error : LH_OK);
     }
 }
 

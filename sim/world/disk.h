@@ -35,9 +35,8 @@ bool lh_sim_disk_refuses(const struct lh_sim_node *node);
  * which a sync has lied outlives a power loss. */
 void lh_sim_disk_shut_down(struct lh_sim_node *node);
 
-bool lh_sim_disk_is_shut(const struct lh_sim_node *node);
-
-/* It is mounted again: what is read is what is on the platter. The process is down. */
+/* If it is shut down it is mounted again, for which the process ends: what is read is what is on
+ * the platter. */
 void lh_sim_disk_mount(struct lh_sim_node *node);
 
 #define LH_SIM_TIME_TO_ASK lh_milliseconds(1000)
@@ -52,8 +51,8 @@ void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, u
  * there were none. */
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset);
 
-/* No more stall, slowness, failures and misdirection to come, and room without limit. A file system
- * that has shut itself down is mounted again, for which the process ends. */
+/* No more stall, slowness, failures and misdirection to come, and room without limit. Mounted if
+ * it is shut down. */
 void lh_sim_mend_disk(struct lh_sim_node *node);
 
 /* What a server's process does first (FAIL-5a): what was not synced is now, or nobody reads it. */

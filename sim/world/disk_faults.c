@@ -80,16 +80,11 @@ bool lh_sim_disk_refuses(const struct lh_sim_node *node)
     return node->disk.refuses != LH_OK || node->disk.shut;
 }
 
-bool lh_sim_disk_is_shut(const struct lh_sim_node *node)
-{
-    return node->disk.shut;
-}
-
 void lh_sim_disk_mount(struct lh_sim_node *node)
 {
-    LH_ASSERT(!node->up);
     if (!node->disk.shut)
         return;
+    lh_sim_crash(node);
     lh_sim_note(node->sim, "the file system of %s is mounted again", node->name);
     node->disk.shut = false;
     node->disk.mounts++;
@@ -137,10 +132,7 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
     lh_sim_disk_slow(node, lh_nanoseconds(0));
     lh_sim_disk_starve(node, false);
     lh_sim_disk_refuse(node, LH_OK);
-    if (d->shut) {
-        lh_sim_crash(node);
-        lh_sim_disk_mount(node);
-    }
+    lh_sim_disk_mount(node);
     d->misdirect = false;
     for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
         d->faults[op].count = 0;

@@ -265,34 +265,15 @@ void lh_sim_file_drop_cache(struct lh_sim_files *files, struct lh_sim_file *f)
     f->astray = false;
 }
 
-/* A file whose directory entry is not on the platter is not there any more. */
-static bool show_platter(struct lh_sim_file *f)
-{
-    if (!f->on_platter) {
-        free_file(f);
-        return false;
-    }
-    if (!f->together)
-        copy_bytes(&f->cache, &f->platter);
-    f->astray = false;
-    return true;
-}
-
 void lh_sim_files_mount(struct lh_sim_files *files)
 {
-    size_t kept = 0;
-
-    files->used = 0;
-    for (size_t i = 0; i < files->count; i++) {
+    for (size_t i = files->count; i-- > 0;) {
         struct lh_sim_file *f = files->list[i];
-        while (f->first != NULL)
-            forget_first(f);
-        if (!show_platter(f))
-            continue;
-        files->used += lh_sim_file_allocated(f);
-        files->list[kept++] = f;
+        if (f->on_platter)
+            lh_sim_file_drop_cache(files, f);
+        else
+            lh_sim_files_remove(files, f->number);
     }
-    files->count = kept;
 }
 
 void lh_sim_files_rename(struct lh_sim_files *files, uint64_t from, uint64_t to)
@@ -333,9 +314,6 @@ static void tear(struct lh_prng *random, struct lh_sim_file *f, const struct lh_
 
 void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random)
 {
-    size_t kept = 0;
-
-    files->used = 0;
     for (size_t i = 0; i < files->count; i++) {
         struct lh_sim_file *f = files->list[i];
         while (f->first != NULL) {
@@ -352,14 +330,10 @@ void lh_sim_files_lose_power(struct lh_sim_files *files, struct lh_prng *random)
             }
             forget_first(f);
         }
-        if (!show_platter(f))
-            continue;
-        /* The mark may be there. */
-        f->failed = f->failed && (f->misled || lh_prng_below(random, 2) == 0);
-        files->used += lh_sim_file_allocated(f);
-        files->list[kept++] = f;
+        if (f->on_platter) /* the mark may be there */
+            f->failed = f->failed && (f->misled || lh_prng_below(random, 2) == 0);
     }
-    files->count = kept;
+    lh_sim_files_mount(files);
 }
 
 void lh_sim_file_turn_bits(struct lh_sim_file *f, uint64_t offset, uint8_t mask)
