@@ -187,6 +187,14 @@ bool lh_cs_jobs_ready(const struct lh_cs_replica *r)
     return true;
 }
 
+bool lh_cs_jobs_have(const struct lh_cs_replica *r, enum lh_cs_job_kind kind)
+{
+    for (const struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after)
+        if (j->kind == kind)
+            return true;
+    return false;
+}
+
 void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
 {
     struct lh_cs_active *mo = lh_cs_move(r);

@@ -115,10 +115,7 @@ bool lh_cs_replica_is_kept(const struct lh_cs_replica *r)
 
 bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 {
-    for (const struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after)
-        if (j->kind == LH_CS_JOB_SEAL)
-            return true;
-    return r->header.sealed;
+    return r->header.sealed || lh_cs_jobs_have(r, LH_CS_JOB_SEAL);
 }
 
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)

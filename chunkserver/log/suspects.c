@@ -24,21 +24,13 @@ static bool was_synced_lately(const struct lh_cs_replica *r)
     return *lh_idmap_word(&r->logs->replicas, r->chunk) > r->logs->internal->suspects.true_before;
 }
 
-static bool is_asked(const struct lh_cs_replica *r)
-{
-    for (const struct lh_cs_job *j = r->active->jobs; j != NULL; j = j->after)
-        if (j->kind == LH_CS_JOB_KEEP)
-            return true;
-    return false;
-}
-
 static void ask(struct lh_cs_replica *r)
 {
     bool kept = r->state == LH_CS_REPLICA_READY || r->state == LH_CS_REPLICA_FROZEN;
 
     /* What a sealed log lacks is found by its checksum, and copied. */
-    if (!kept || r->header.sealed || r->in_doubt || r->anew || r->returning || is_asked(r) ||
-        !was_synced_lately(r))
+    if (!kept || r->header.sealed || r->in_doubt || r->anew || r->returning ||
+        lh_cs_jobs_have(r, LH_CS_JOB_KEEP) || !was_synced_lately(r))
         return;
     LH_MARK("synced-on-anothers-account");
     lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_KEEP});
