@@ -290,7 +290,7 @@ static void check_calls(const struct lh_master *m)
 
     TAILQ_FOREACH(call, &m->calls.by_order, link) {
         LH_ASSERT(lh_m_call_find(m, call->client, call->number) == call && call->client != 0 &&
-                  call->number != 0);
+                  !lh_m_call_is_mark(call));
         LH_ASSERT(call->ticket < m->commit.next_ticket);
         LH_ASSERT(!m->started || ((last == NULL || last->order <= call->order) &&
                                      call->order < m->calls.next_order));
@@ -299,7 +299,7 @@ static void check_calls(const struct lh_master *m)
     }
     LH_ASSERT(count == m->calls.count);
     TAILQ_FOREACH(call, &m->calls.marks, link) {
-        LH_ASSERT(lh_m_call_find(m, call->client, 0) == call && call->number == 0);
+        LH_ASSERT(lh_m_call_find(m, call->client, 0) == call && lh_m_call_is_mark(call));
         count++;
     }
     LH_ASSERT(count == m->calls.count + m->calls.mark_count);

@@ -62,6 +62,13 @@ static bool is_left_out(const struct lh_master *m, const struct lh_m_server *s, 
            !LH_PLANTED("left-out-replica-forgotten");
 }
 
+/* A replica that was made while the chunk was preallocated, at no member. */
+static void note_unused(struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c)
+{
+    if (lh_m_member(c, s) == NULL && lh_m_extra_find(c, s) == NULL)
+        lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false);
+}
+
 /* What is at its server, or its disk, passes; the replica would be there until it registers. */
 static void ask_again(
     struct lh_master *m, struct lh_m_server *s, struct lh_m_extra *e, uint64_t chunk)
@@ -71,12 +78,10 @@ static void ask_again(
 
     if (e != NULL)
         e->asked = false;
-    else if (c != NULL && lh_m_member(c, s) == NULL)
-        lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false); /* it was preallocated then */
-    else if (c == NULL && t != NULL)
-        lh_m_keep_order(m, s, chunk, t->version);
-    else if (c == NULL && is_left_out(m, s, chunk))
-        lh_m_keep_order(m, s, chunk, LH_M_FIRST_VERSION);
+    else if (c != NULL)
+        note_unused(m, s, c);
+    else if (t != NULL || is_left_out(m, s, chunk))
+        lh_m_keep_order(m, s, chunk, t != NULL ? t->version : LH_M_FIRST_VERSION);
     if (!lh_timer_is_set(&m->garbage.timer))
         lh_timer_set(
             &m->timers, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_again));
@@ -131,12 +136,12 @@ static void send_again(struct lh_master *m, struct lh_m_server *s, uint64_t chun
     const struct lh_m_tombstone *t = lh_m_tombstone_find(m, chunk);
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
-    if (c == NULL && t != NULL)
+    if (c != NULL)
+        note_unused(m, s, c);
+    else if (t != NULL)
         lh_m_send_remove(m, s, chunk, t->version);
-    else if (c == NULL && is_left_out(m, s, chunk))
+    else if (is_left_out(m, s, chunk))
         lh_m_send_remove(m, s, chunk, 0);
-    else if (c != NULL && lh_m_member(c, s) == NULL && lh_m_extra_find(c, s) == NULL)
-        lh_m_extra_note(m, c, s, LH_M_FIRST_VERSION, false, false);
 }
 
 static size_t send_kept(struct lh_master *m, size_t left)

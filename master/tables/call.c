@@ -27,14 +27,9 @@ struct lh_m_call *lh_m_call_find(const struct lh_master *m, uint64_t client, uin
     return RB_FIND(lh_m_call_tree, (struct lh_m_call_tree *)(uintptr_t)&m->calls.tree, &wanted);
 }
 
-static bool is_mark(const struct lh_m_call *call)
-{
-    return call->number == 0;
-}
-
 static struct lh_m_call_list *list_of(struct lh_master *m, const struct lh_m_call *call)
 {
-    return is_mark(call) ? &m->calls.marks : &m->calls.by_order;
+    return lh_m_call_is_mark(call) ? &m->calls.marks : &m->calls.by_order;
 }
 
 static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
@@ -51,7 +46,7 @@ static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t numb
         memcpy(call->reply, reply, reply_size);
     RB_INSERT(lh_m_call_tree, &m->calls.tree, call);
     TAILQ_INSERT_TAIL(list_of(m, call), call, link);
-    *(is_mark(call) ? &m->calls.mark_count : &m->calls.count) += 1;
+    *(lh_m_call_is_mark(call) ? &m->calls.mark_count : &m->calls.count) += 1;
     return call;
 }
 
@@ -73,7 +68,7 @@ static void take_out(struct lh_master *m, struct lh_m_call *call)
         leave_dirty(&m->calls, call);
     RB_REMOVE(lh_m_call_tree, &m->calls.tree, call);
     TAILQ_REMOVE(list_of(m, call), call, link);
-    *(is_mark(call) ? &m->calls.mark_count : &m->calls.count) -= 1;
+    *(lh_m_call_is_mark(call) ? &m->calls.mark_count : &m->calls.count) -= 1;
 }
 
 void lh_m_call_load(
@@ -82,7 +77,7 @@ void lh_m_call_load(
     lh_m_call_forget(m, client, number);
     struct lh_m_call *call = add(
         m, client, number, record->order, record->request, record->reply.data, record->reply.len);
-    if (is_mark(call))
+    if (lh_m_call_is_mark(call))
         call->forgotten = record->forgotten;
 }
 
@@ -301,7 +296,7 @@ void lh_m_calls_start(struct lh_master *m)
     /* All marks begin now. So their order does not depend on how this master came to know them. */
     TAILQ_INIT(&calls->marks);
     RB_FOREACH(call, lh_m_call_tree, &calls->tree) {
-        if (!is_mark(call))
+        if (!lh_m_call_is_mark(call))
             continue;
         call->since = m->now;
         TAILQ_INSERT_TAIL(&calls->marks, call, link);

@@ -28,6 +28,12 @@ struct lh_m_call {
 /* With the answer to a Create it takes 128 bytes. */
 _Static_assert(offsetof(struct lh_m_call, reply) <= 104, "each file that was just made has one");
 
+/* Up to where a client's calls are forgotten; else it is an answer. */
+static inline bool lh_m_call_is_mark(const struct lh_m_call *call)
+{
+    return call->number == 0;
+}
+
 TAILQ_HEAD(lh_m_call_list, lh_m_call);
 RB_HEAD(lh_m_call_tree, lh_m_call);
 RB_PROTOTYPE(lh_m_call_tree, lh_m_call, place, compare_ids)

@@ -179,7 +179,7 @@ void lh_m_put_call(struct lh_master *m, struct lh_m_call *call)
     LeaseholdStored__Call record = LEASEHOLD_STORED__CALL__INIT;
     uint8_t key[LH_M_KEY_SPACE];
 
-    if (call->number == 0)
+    if (lh_m_call_is_mark(call))
         record.forgotten = call->forgotten;
     else
         record.order = call->order;
