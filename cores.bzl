@@ -19,6 +19,7 @@ PROBED_USERS = [
     "//master:__subpackages__",
     "//sim:__subpackages__",
     "//tests:__subpackages__",
+    "//wire:__subpackages__",
 ]
 
 def _named(core):

@@ -94,6 +94,16 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
 struct lh_connection *lh_connections_call(const char *peer, bool *cut);
 void lh_connections_call_ended(struct lh_connection *connection);
 
+/* A connection that a transport of our own reads, by its descriptor: gRPC hears nothing of it, so
+ * what is received over it need not be looked at. NULL: it is not known. To be given back with
+ * lh_connections_closing() before its descriptor is closed; its calls may end later. */
+struct lh_connection *lh_connections_take(int fd);
+void lh_connections_closing(struct lh_connection *connection);
+/* A call over it begins, as lh_connections_call(). */
+struct lh_connection *lh_connections_call_on(struct lh_connection *connection, bool *cut);
+/* The config's. */
+unsigned lh_connections_cancels_max(void);
+
 /* A message of one of its calls was there in whole. NULL is allowed. */
 void lh_connections_heard(struct lh_connection *connection);
 

@@ -82,7 +82,7 @@ void lh_connections_forget(struct lh_connection *c)
     table.by_fd[c->fd] = NULL;
     table.open--;
     c->listed = false;
-    if (c->calls == 0)
+    if (c->calls == 0 && !c->owned)
         dispose(c);
 }
 
@@ -369,6 +369,58 @@ static void call_of_peer(struct lh_connection *c)
         lh_peer_seen(c->peer, rate, c->used);
 }
 
+struct lh_connection *lh_connections_take(int fd)
+{
+    struct lh_connection *c = NULL;
+
+    pthread_mutex_lock(&table.lock);
+    if (fd >= 0 && (size_t)fd < table.fd_capacity)
+        c = table.by_fd[fd];
+    if (c != NULL) {
+        c->owned = true;
+        c->frames.opaque = true;
+        lh_connections_bear(c);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return c;
+}
+
+void lh_connections_closing(struct lh_connection *c)
+{
+    pthread_mutex_lock(&table.lock);
+    c->owned = false;
+    if (c->listed)
+        lh_connections_forget(c);
+    else if (c->calls == 0)
+        dispose(c);
+    pthread_mutex_unlock(&table.lock);
+}
+
+static void begin_call(struct lh_connection *c)
+{
+    c->calls++;
+    c->used = lh_connections_now_ns();
+    if (c->peer != NULL)
+        call_of_peer(c);
+}
+
+struct lh_connection *lh_connections_call_on(struct lh_connection *c, bool *is_cut)
+{
+    pthread_mutex_lock(&table.lock);
+    begin_call(c);
+    *is_cut = c->cut;
+    pthread_mutex_unlock(&table.lock);
+    return c;
+}
+
+unsigned lh_connections_cancels_max(void)
+{
+    pthread_mutex_lock(&table.lock);
+    unsigned max = table.config.cancels_max;
+    pthread_mutex_unlock(&table.lock);
+    return max;
+}
+
 struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
 {
     struct lh_connection *c = NULL;
@@ -381,10 +433,7 @@ struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
     HASH_FIND(hh, table.by_end, &key, sizeof key, c);
     if (c != NULL) {
         lh_connections_bear(c);
-        c->calls++;
-        c->used = lh_connections_now_ns();
-        if (c->peer != NULL)
-            call_of_peer(c);
+        begin_call(c);
         *is_cut = c->cut;
     }
     pthread_mutex_unlock(&table.lock);
@@ -400,7 +449,7 @@ void lh_connections_call_ended(struct lh_connection *c)
     c->used = lh_connections_now_ns();
     if (c->peer != NULL)
         table.calling -= atomic_fetch_sub_explicit(&c->peer->calls, 1, memory_order_relaxed) == 1;
-    if (!c->listed && c->calls == 0)
+    if (!c->listed && c->calls == 0 && !c->owned)
         dispose(c);
     pthread_mutex_unlock(&table.lock);
 }

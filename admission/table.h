@@ -20,6 +20,7 @@ struct lh_connection {
     struct lh_peer *peer;              /* of named ones */
     struct lh_connection *prev, *next; /* the peer's, while listed */
     bool listed, cut, paced;
+    bool owned;   /* by a transport of ours */
     bool crowded; /* it begins many calls a second */
     int fd;
     unsigned calls;

@@ -39,6 +39,8 @@ struct lh_rpc {
     pthread_mutex_t health_lock;   /* orders what watchers are sent */
     pthread_rwlock_t answers_lock; /* read while the owner is asked who may answer; not nested */
     bool answers_over;             /* it is asked no more */
+    pthread_rwlock_t handing_lock; /* read while a connection is handed over (handed.c) */
+    void *handler;                 /* gRPC's, that takes them; NULL: it takes none (any more) */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* server_down, accepting, or a link ended while stopping */
     struct channel *channels[LH_SERVER_KINDS]; /* for new links, by address and name */

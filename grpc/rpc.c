@@ -1,10 +1,11 @@
 /* A node's end of all its links: listening, accepting, the threads, and the shutdown. */
+#include "admission/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "grpc/address.h"
 #include "grpc/batches.h"
 #include "grpc/channel.h"
 #include "grpc/credentials.h"
+#include "grpc/handed.h"
 #include "grpc/internal.h"
 #include "grpc/services.h"
 #include "proto/codec.h"
@@ -205,7 +206,7 @@ static void server_down(struct tag *tag, bool success)
 static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
 {
     grpc_arg args[RPC_ARGS_MAX];
-    int error = lh_rpc_check_listen(address, why, why_size);
+    int error = rpc->config.handed ? LH_OK : lh_listen_check(address, why, why_size);
 
     if (error != LH_OK)
         return error;
@@ -230,16 +231,23 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
             .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA,
             .value.pointer = {quota, grpc_resource_quota_arg_vtable()}};
     }
+    if (rpc->config.handed)
+        args[n++] = lh_rpc_handed_arg(rpc);
     grpc_channel_args all = {.num_args = n, .args = args};
     rpc->server = grpc_server_create(&all, NULL);
     if (quota != NULL)
         grpc_resource_quota_unref(quota);
     grpc_server_register_completion_queue(rpc->server, rpc->queues[0].grpc, NULL);
     grpc_server_credentials *credentials = lh_rpc_server_credentials(rpc);
-    int port = grpc_server_add_http2_port(rpc->server, address, credentials);
+    int port = grpc_server_add_http2_port(
+        rpc->server, rpc->config.handed ? LH_RPC_HANDED : address, credentials);
     grpc_server_credentials_release(credentials);
+    if (rpc->config.handed)
+        return lh_rpc_may_be_handed(rpc) ? LH_OK
+                                         : lh_why(LH_ERR_UNIMPLEMENTED, why, why_size,
+                                               "this gRPC does not take accepted connections");
     if (port == 0)
-        return lh_rpc_explain_listen(address, why, why_size);
+        return lh_listen_explain(address, why, why_size);
     rpc->port = strncmp(address, "unix:", 5) == 0 ? 0 : port;
     return LH_OK;
 }
@@ -287,6 +295,7 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     pthread_mutex_destroy(&rpc->lock);
     pthread_mutex_destroy(&rpc->health_lock);
     pthread_rwlock_destroy(&rpc->answers_lock);
+    pthread_rwlock_destroy(&rpc->handing_lock);
     lh_tls_unref(rpc->tls);
     lh_tls_unref(rpc->foreign_tls);
     free(rpc);
@@ -300,7 +309,8 @@ static bool names_any(const struct lh_tls_files *tls)
 static int open_tls(
     struct lh_rpc *rpc, const struct lh_transport_config *config, char *why, size_t why_size)
 {
-    enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
+    enum lh_tls_use use =
+        config->listen != NULL || config->handed ? LH_TLS_SERVES : LH_TLS_CALLS;
     int error = LH_OK;
 
     LH_ASSERT(config->may_answer != NULL ||
@@ -346,9 +356,11 @@ int lh_rpc_create(
     if (getenv("GRPC_VERBOSITY") == NULL)
         gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
-    lh_rpc_queues_create(rpc, config->listen != NULL);
+    bool serves = config->listen != NULL || config->handed;
+    pthread_rwlock_init(&rpc->handing_lock, NULL);
+    lh_rpc_queues_create(rpc, serves);
     int error = open_tls(rpc, config, why, why_size);
-    if (error == LH_OK && config->listen != NULL)
+    if (error == LH_OK && serves)
         error = listen_on(rpc, config->listen, why, why_size);
     if (error != LH_OK) {
         lh_rpc_destroy(rpc);
@@ -455,6 +467,7 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     pthread_mutex_lock(&rpc->lock);
     rpc->stopping = true;
     pthread_mutex_unlock(&rpc->lock);
+    lh_rpc_stop_handing(rpc);
     if (rpc->server != NULL)
         shut_server_down(rpc);
 

@@ -18,8 +18,21 @@
 
 /* ---- Dispatches ---- */
 
+/* The round that this thread is in, and what its dispatches have gathered so far. */
+static _Thread_local struct {
+    struct lh_loop *loop;
+    struct lh_dispatch *dispatch;
+} in_round;
+
+static bool is_in_round(const struct lh_loop *loop, const struct lh_dispatch *d)
+{
+    return in_round.loop == loop && in_round.dispatch == d;
+}
+
 struct lh_dispatch *lh_dispatch_begin(struct lh_loop *loop)
 {
+    if (in_round.loop == loop)
+        return in_round.dispatch;
     for (int i = 0; i < DISPATCHES_KEPT; i++) {
         struct lh_dispatch *d =
             atomic_exchange_explicit(&loop->spare[i], NULL, memory_order_acquire);
@@ -50,6 +63,8 @@ static bool is_small(const struct lh_dispatch *d)
 
 void lh_dispatch_end(struct lh_loop *loop, struct lh_dispatch *d)
 {
+    if (is_in_round(loop, d))
+        return;
     for (int i = 0; i < DISPATCHES_KEPT && is_small(d); i++) {
         struct lh_dispatch *none = NULL;
         if (atomic_compare_exchange_strong_explicit(
@@ -359,8 +374,11 @@ void lh_dispatch_disk_input(struct lh_loop *loop, struct lh_dispatch *d, struct 
     free(io);
 }
 
-static void flush_links(struct lh_dispatch *d)
+static void flush_links(struct lh_loop *loop, struct lh_dispatch *d)
 {
+    if (d->flush_count == 0)
+        return;
+    lh_transport_flush_begin(loop->transport);
     for (size_t i = 0; i < d->flush_count; i++) {
         struct lh_loop_link *link = lh_transport_link_data(d->flush[i]);
         /* Cleared first: what is sent from here on is either seen by this flush
@@ -370,6 +388,7 @@ static void flush_links(struct lh_dispatch *d)
         lh_transport_link_unref(d->flush[i]);
     }
     d->flush_count = 0;
+    lh_transport_flush_end(loop->transport);
 }
 
 /* Whether the bytes that `io` is to bring for a reply would be too many, with those that peers have
@@ -478,7 +497,9 @@ void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
         feed_locked(loop, d);
         pthread_mutex_unlock(&loop->lock);
         release_inputs(d);
-        flush_links(d);
+        if (is_in_round(loop, d))
+            return;
+        flush_links(loop, d);
         submit_disk(loop, d);
         if (d->inputs.count == 0 && !atomic_load(&loop->outbox_waits))
             break;
@@ -496,4 +517,20 @@ void lh_dispatch_run(struct lh_loop *loop, struct lh_dispatch *d)
 {
     lh_dispatch_lock(loop);
     lh_dispatch_run_locked(loop, d);
+}
+
+void lh_dispatch_round(struct lh_loop *loop, bool begins)
+{
+    struct lh_dispatch *d = in_round.dispatch;
+
+    in_round.loop = NULL;
+    in_round.dispatch = NULL;
+    if (begins) {
+        in_round.dispatch = lh_dispatch_begin(loop);
+        in_round.loop = loop;
+    } else if (d->flush_count > 0 || d->first_io != NULL || atomic_load(&loop->outbox_waits)) {
+        lh_dispatch_run(loop, d);
+    } else {
+        lh_dispatch_end(loop, d);
+    }
 }

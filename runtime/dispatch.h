@@ -144,6 +144,11 @@ void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
 void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
     int error, const char *text);
 
+/* A thread begins, or ends, a round: what the inputs in between cause, but for the steps themselves,
+ * is carried out together at its end. A message leaves once for all of them, and a file is written
+ * to once. */
+void lh_dispatch_round(struct lh_loop *loop, bool begins);
+
 /* The timer has woken: a beat once the outbox has been emptied so far. */
 void lh_dispatch_beat(struct lh_loop *loop);
 /* `may_answer` of the loop's network; takes the lock. */

@@ -163,6 +163,11 @@ static void on_closed(void *arg, struct lh_transport_link *carrier, int error, c
     lh_dispatch_run_locked(loop, d);
 }
 
+static void on_round(void *loop, bool begins)
+{
+    lh_dispatch_round(loop, begins);
+}
+
 /* ---- the network as a whole ---- */
 
 static void log_network(enum lh_level level, const char *text)
@@ -202,6 +207,7 @@ int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size)
         .on_sent = on_sent,
         .on_closed = on_closed,
         .on_released = on_released,
+        .on_round = on_round,
     };
     const struct lh_transport_methods *methods =
         c->transport != NULL ? c->transport : lh_transport_default;

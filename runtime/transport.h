@@ -46,6 +46,9 @@ struct lh_transport_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
      * NULL: nowhere. */
     const char *listen;
+    /* It listens nowhere, and serves connections that are brought to it: a transport's that has its
+     * own listener. */
+    bool handed;
     /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
     unsigned threads;
     /* Served calls at once beyond which further ones get threads of their own, one for so many;
@@ -116,6 +119,9 @@ struct lh_transport_config {
      * it normally. `text` says more, valid during the call, may be NULL. A served link ends
      * CANCELLED, which is also what a lost connection looks like. */
     void (*on_closed)(void *arg, struct lh_transport_link *link, int error, const char *text);
+    /* Before and after the callbacks for what a thread has found to do: until the second one what
+     * they cause may wait, to be carried out together. May be NULL. */
+    void (*on_round)(void *arg, bool begins);
     /* The last reference to a link is gone: release what the owner's bytes refer to. May be NULL.
      * The one callback that can come after lh_transport_destroy(), from an
      * lh_transport_link_unref(). */
@@ -204,6 +210,18 @@ static inline void lh_transport_set_serving(
 static inline void lh_transport_ask_who_answers(struct lh_transport *transport)
 {
     transport->methods->ask_who_answers(transport);
+}
+
+/* Around the flushes of several links by one thread: what they have for the same connection leaves
+ * together, at the latest with the second call. The pairs may be nested. */
+static inline void lh_transport_flush_begin(struct lh_transport *transport)
+{
+    transport->methods->flush_begin(transport);
+}
+
+static inline void lh_transport_flush_end(struct lh_transport *transport)
+{
+    transport->methods->flush_end(transport);
 }
 
 /* ---- Links ---- */

@@ -35,6 +35,8 @@ struct lh_transport_methods {
     void (*ask_who_answers)(struct lh_transport *transport);
     struct lh_transport_link *(*open)(struct lh_transport *transport, enum lh_method method,
         const char *address, struct lh_duration timeout);
+    void (*flush_begin)(struct lh_transport *transport);
+    void (*flush_end)(struct lh_transport *transport);
 };
 
 /* Each is the lh_transport_link_...() of the same name. None may be NULL. */

@@ -7,6 +7,7 @@
 #include "proto/health.pb-c.h"
 #include "runtime/transport.h"
 #include "tests/unit/stranger.h"
+#include "wire/sockets/sockets.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -25,7 +26,7 @@
 extern char **environ;
 
 /* What carries the links; all but what a stranger does goes through the door. */
-static const struct lh_transport_methods *const tested = &lh_rpc_transport;
+static const struct lh_transport_methods *tested = &lh_rpc_transport;
 
 /* ---- one end ---- */
 
@@ -574,7 +575,8 @@ static _Noreturn void serve_in_child(void)
 static pid_t spawn_server(char *address, size_t size)
 {
     posix_spawn_file_actions_t actions;
-    char *argv[] = {(char *)"rpc_test", (char *)"--serve", NULL};
+    char *argv[] = {(char *)"rpc_test",
+        (char *)(tested == &lh_wire_transport ? "--serve-wire" : "--serve"), NULL};
     int pipe_fds[2], port;
     pid_t pid;
 
@@ -844,7 +846,9 @@ static void the_order_of_grpc_s_locks_is_not_checked_in_a_server(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "--serve") == 0)
+    if (argc == 2 && strcmp(argv[1], "--serve-wire") == 0)
+        tested = &lh_wire_transport;
+    if (argc == 2 && strncmp(argv[1], "--serve", 7) == 0)
         serve_in_child();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_come_back_whole_and_in_order),
@@ -868,5 +872,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(health_is_told_and_its_changes_too),
         cmocka_unit_test(the_order_of_grpc_s_locks_is_not_checked_in_a_server),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("over gRPC", tests, NULL, NULL);
+    tested = &lh_wire_transport;
+    return failed + cmocka_run_group_tests_name("over the wire", tests, NULL, NULL);
 }

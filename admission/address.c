@@ -1,5 +1,4 @@
-/* Why a server cannot listen on an address: gRPC only says that it cannot. */
-#include "grpc/address.h"
+#include "admission/address.h"
 
 #include "base/error.h"
 
@@ -54,7 +53,18 @@ static bool split(const char *address, char *host, size_t host_size, const char 
     return true;
 }
 
-int lh_rpc_check_listen(const char *address, char *why, size_t why_size)
+int lh_address_look_up(const char *address, int flags, struct addrinfo **found)
+{
+    char host[256];
+    const char *port;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+
+    if (!split(address, host, sizeof host, &port))
+        return EAI_NONAME;
+    return getaddrinfo(host, port, &hints, found);
+}
+
+int lh_listen_check(const char *address, char *why, size_t why_size)
 {
     char host[256];
     const char *port;
@@ -105,7 +115,7 @@ static int explain_errno(const char *address, int error, char *why, size_t why_s
     }
 }
 
-/* Tries the bind that gRPC tried. 0: it went well this time. */
+/* Tries the bind that failed. 0: it went well this time. */
 static int try_bind(const struct addrinfo *a)
 {
     int one = 1;
@@ -119,11 +129,8 @@ static int try_bind(const struct addrinfo *a)
     return error;
 }
 
-int lh_rpc_explain_listen(const char *address, char *why, size_t why_size)
+int lh_listen_explain(const char *address, char *why, size_t why_size)
 {
-    char host[256];
-    const char *port;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *found;
     int error = 0;
 
@@ -137,7 +144,7 @@ int lh_rpc_explain_listen(const char *address, char *why, size_t why_size)
         close(fd);
         return explain_errno(address, error, why, why_size);
     }
-    if (!split(address, host, sizeof host, &port) || getaddrinfo(host, port, &hints, &found) != 0) {
+    if (lh_address_look_up(address, AI_PASSIVE, &found) != 0) {
         snprintf(why, why_size, "'%s' cannot be resolved to an address", address);
         return LH_ERR_INVALID_ARGUMENT;
     }

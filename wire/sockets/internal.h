@@ -1,0 +1,213 @@
+/* The wire's driver, for its files: transport.c (a node's end), links.c (the door's operations on
+ * links), connections.c (a connection's bytes and events), dialling.c (how one begins that is opened
+ * here), listening.c (and one that is accepted), loops.c (the threads).
+ *
+ * Locks: wire->lock before connection->lock before loop->lock. The owner is called with none of
+ * them held, and what it calls here may be called under locks of its own.
+ *
+ * Who does what: a connection's loop alone reads from it and reports what arrives. Whoever has
+ * something to write writes it, one at a time; others leave it to that one. */
+#pragma once
+
+#include "admission/admission.h"
+#include "base/time.h"
+#include "base/timers.h"
+#include "runtime/transport.h"
+#include "wire/mux.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uthash.h>
+
+struct addrinfo;
+struct connection;
+struct loop;
+struct wire;
+
+struct wire_link {
+    struct lh_transport_link base; /* first */
+    _Atomic uint32_t references;
+    struct connection *connection; /* with a reference */
+    enum lh_method method;
+    bool served;
+    struct lh_connection *admitted; /* a served one counts there; NULL: not known */
+    /* Under the connection's lock. */
+    struct lh_mux_link *mux; /* NULL: over */
+    unsigned callbacks;      /* the owner is being called for it */
+    bool silent;             /* the owner closed it, or was told of its end */
+    bool end_waits;          /* for callbacks */
+    int end_error;
+    char *end_text;
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+enum connection_state {
+    CONNECTION_NEW,       /* opened here, and nothing was done yet */
+    CONNECTION_RESOLVING, /* its address is being looked up */
+    CONNECTION_DIALLING,
+    CONNECTION_DECIDING, /* accepted: what does it speak? */
+    CONNECTION_OPEN,
+    CONNECTION_OVER
+};
+
+struct connection {
+    _Atomic uint32_t references;
+    struct wire *wire;
+    struct loop *loop;
+    bool serves;
+    char *peer;                    /* an accepted one's, as links are told */
+    struct lh_connection *admitted; /* an accepted one's; NULL: not known */
+    char *server;                  /* an opened one's: where, and perhaps who */
+    enum lh_server_kind kind;
+    enum lh_mux_class class_;
+
+    pthread_mutex_t lock; /* for all below */
+    _Atomic enum connection_state state; /* the loop reads it without the lock */
+    int fd; /* -1: none. Closed by the loop alone */
+    struct lh_mux *mux;
+    bool writing, write_again; /* somebody writes; there is more since */
+    bool full;                 /* the socket took no more */
+    uint32_t room_edges;       /* times that it said to take more */
+    bool write_failed;
+    uint64_t counted_queued, counted_waiting; /* as they are in the wire's sums */
+    struct lh_instant used;                   /* when its last link ended */
+    struct lh_instant armed;                  /* the loop looks at it then at the latest */
+    struct addrinfo *addresses, *next_address; /* an opened one's */
+
+    /* The loop's, under its lock. */
+    struct lh_timer timer;
+    bool kicked;
+    struct connection *next_kicked;
+    /* The loop thread's. */
+    bool listed, hot;
+    struct connection *next_hot;
+    struct connection *previous, *next; /* all of the loop */
+
+    /* Under wire->lock. */
+    bool in_table;
+    UT_hash_handle hh;
+};
+
+struct listener {
+    int fd;
+    bool is_unix;
+};
+
+#define LISTENERS_MAX 8
+/* An accepted connection over which nothing comes for so long is closed. */
+#define DECIDE_SECONDS 5u
+
+struct loop {
+    struct wire *wire;
+    pthread_t thread;
+    bool started;
+    int epoll, event;
+    /* What is being read into. */
+    struct lh_block *block;
+    uint8_t *block_bytes;
+    size_t block_used;
+    struct connection *connections;
+    struct connection *hot; /* to be looked at once more in this round */
+
+    pthread_mutex_t lock; /* for all below */
+    struct connection *kicked;
+    struct lh_timers timers;
+    struct lh_instant sleeps_until; /* LH_INSTANT_NEVER, too; zero: it is awake */
+    bool ending;
+};
+
+struct wire {
+    struct lh_transport base; /* first */
+    _Atomic uint32_t references;
+    struct lh_transport_config config;
+    struct loop *loops;
+    unsigned loop_count;
+    _Atomic unsigned next_loop;
+    struct listener listeners[LISTENERS_MAX];
+    unsigned listener_count;
+    int port;
+    char *unlink_path; /* of a Unix socket */
+    _Atomic uint64_t connections, served, unsent, waiting, calls_refused, peer_calls_refused, replies_dropped;
+    _Atomic bool stopping;
+
+    pthread_mutex_t lock; /* for all below */
+    pthread_cond_t changed;
+    struct lh_transport *grpc; /* NULL: not needed so far */
+    struct connection *table;  /* opened ones, for new links */
+    unsigned resolving; /* threads */
+    bool started, over;
+};
+
+static inline struct wire *wire_of(struct lh_transport *transport)
+{
+    return (struct wire *)transport;
+}
+
+extern const struct lh_transport_link_methods lh_wire_link_methods;
+
+struct lh_instant lh_wire_now(void);
+
+/* transport.c */
+void lh_wire_unref(struct wire *wire);
+/* gRPC, begun if it was not; with the same owner. NULL: it cannot be had, or this ends. */
+struct lh_transport *lh_wire_grpc(struct wire *wire);
+
+/* links.c */
+struct wire_link *lh_wire_link_create(
+    struct connection *c, enum lh_method method, bool served);
+void lh_wire_link_unref(struct wire_link *link);
+/* With the connection's lock held, which it lets go of while the owner is called: it is over. */
+void lh_wire_link_ended(struct wire_link *link, int error, char *text);
+/* The owner has been called for it; with the connection's lock held. */
+void lh_wire_link_called(struct wire_link *link);
+struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum lh_method method,
+    const char *address, struct lh_duration timeout);
+void lh_wire_flush_begin(struct lh_transport *transport);
+void lh_wire_flush_end(struct lh_transport *transport);
+
+/* connections.c */
+struct connection *lh_connection_create(struct wire *wire, bool serves);
+void lh_connection_ref(struct connection *c);
+void lh_connection_unref(struct connection *c);
+void lh_connection_begin_mux(struct connection *c);
+/* Writes what there is to write, begins what was not begun, and has the loop report what there is
+ * to report. Any thread. */
+void lh_connection_service(struct connection *c);
+/* By its loop alone. */
+void lh_connection_ready(struct connection *c, uint32_t events);
+void lh_connection_report(struct connection *c);
+void lh_connection_tick(struct connection *c, struct lh_instant now);
+void lh_connection_end(struct connection *c);
+/* With its lock held. */
+void lh_connection_break(struct connection *c, const char *text);
+void lh_connection_count(struct connection *c);
+/* It is not for new links any more. */
+void lh_connection_forget(struct connection *c);
+
+/* dialling.c. With the connection's lock held. */
+void lh_connection_dial(struct connection *c);
+void lh_connection_dialled(struct connection *c);
+int lh_wire_set_options(int fd, bool is_unix);
+
+/* listening.c */
+int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why_size);
+void lh_wire_accept(struct loop *loop, const struct listener *listener);
+void lh_connection_decide(struct connection *c);
+void lh_wire_stop_listening(struct wire *wire);
+
+/* loops.c */
+void lh_loops_create(struct wire *wire);
+void lh_loops_start(struct wire *wire);
+void lh_loops_end(struct wire *wire);
+struct loop *lh_loops_choose(struct wire *wire);
+/* Has the loop look at the connection. Any thread. */
+void lh_loop_kick(struct connection *c);
+/* The connection wants to be looked at then, at the latest; with its lock held. */
+void lh_loop_arm(struct connection *c, struct lh_instant at);
+/* By the loop's thread: takes a connection on, that has a descriptor; and lets it go. */
+bool lh_loop_watch(struct connection *c);
+void lh_loop_list(struct connection *c);
+void lh_loop_unlist(struct connection *c);
+/* By the loop's thread: once more in this round. */
+void lh_loop_heat(struct connection *c);
+bool lh_loop_is_mine(const struct loop *loop);

@@ -1,0 +1,277 @@
+/* What the door of transports says of links, on links of connections. */
+#include "base/alloc.h"
+#include "wire/sockets/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct wire_link *link_of(struct lh_transport_link *link)
+{
+    return (struct wire_link *)link;
+}
+
+struct wire_link *lh_wire_link_create(struct connection *c, enum lh_method method, bool served)
+{
+    struct wire_link *link = lh_alloc(sizeof *link + c->wire->config.link_data_size);
+
+    link->base = (struct lh_transport_link){&lh_wire_link_methods, link->data, ""};
+    atomic_init(&link->references, 1);
+    link->connection = c;
+    lh_connection_ref(c);
+    link->method = method;
+    link->served = served;
+    return link;
+}
+
+static void ref(struct wire_link *link)
+{
+    atomic_fetch_add_explicit(&link->references, 1, memory_order_relaxed);
+}
+
+void lh_wire_link_unref(struct wire_link *link)
+{
+    if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
+        return;
+    struct connection *c = link->connection;
+    if (c->wire->config.on_released != NULL)
+        c->wire->config.on_released(c->wire->config.arg, &link->base);
+    free(link->end_text);
+    free(link);
+    lh_connection_unref(c);
+}
+
+/* It counts no more among what is served; with the connection's lock held. */
+static void uncount(struct wire_link *link)
+{
+    struct connection *c = link->connection;
+
+    if (!link->served)
+        return;
+    link->served = false;
+    atomic_fetch_sub_explicit(&c->wire->served, 1, memory_order_relaxed);
+    if (link->admitted != NULL)
+        lh_connections_call_ended(link->admitted);
+    link->admitted = NULL;
+}
+
+static void report_end(struct wire_link *link)
+{
+    struct connection *c = link->connection;
+
+    link->silent = true;
+    link->end_waits = false;
+    pthread_mutex_unlock(&c->lock);
+    c->wire->config.on_closed(
+        c->wire->config.arg, &link->base, link->end_error, link->end_text);
+    lh_wire_link_unref(link); /* the connection's */
+    pthread_mutex_lock(&c->lock);
+}
+
+void lh_wire_link_ended(struct wire_link *link, int error, char *text)
+{
+    link->mux = NULL;
+    uncount(link);
+    free(link->end_text);
+    link->end_text = text;
+    link->end_error = error;
+    if (link->callbacks > 0)
+        link->end_waits = true;
+    else
+        report_end(link);
+}
+
+void lh_wire_link_called(struct wire_link *link)
+{
+    if (--link->callbacks == 0 && link->end_waits)
+        report_end(link);
+}
+
+/* ---- opening ---- */
+
+/* A connection for new links to that server: the one that there is, or a new one. With wire->lock
+ * held. With a reference. */
+static struct connection *connection_to(
+    struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_)
+{
+    struct connection *c;
+    size_t size = strlen(server) + 3;
+    char *key = lh_alloc(size);
+
+    key[0] = (char)('a' + (int)kind);
+    key[1] = (char)('a' + (int)class_);
+    memcpy(key + 2, server, size - 2);
+    HASH_FIND(hh, wire->table, key, size - 1, c);
+    if (c != NULL) {
+        lh_connection_ref(c);
+        free(key);
+        return c;
+    }
+    c = lh_connection_create(wire, false);
+    c->server = key;
+    c->kind = kind;
+    c->class_ = class_;
+    lh_connection_begin_mux(c);
+    c->in_table = true;
+    lh_connection_ref(c);
+    HASH_ADD_KEYPTR(hh, wire->table, c->server, size - 1, c);
+    return c;
+}
+
+static struct wire_link *open_on(
+    struct connection *c, enum lh_method method, struct lh_duration timeout)
+{
+    struct wire_link *link = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->state != CONNECTION_OVER && lh_mux_may_open(c->mux)) {
+        link = lh_wire_link_create(c, method, false);
+        ref(link); /* the connection's */
+        link->mux = lh_mux_open(c->mux, method, timeout, link, lh_wire_now());
+    }
+    pthread_mutex_unlock(&c->lock);
+    return link;
+}
+
+struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum lh_method method,
+    const char *address, struct lh_duration timeout)
+{
+    struct wire *wire = wire_of(transport);
+    const struct lh_method_info *info = lh_method_info(method);
+    struct wire_link *link = NULL;
+
+    if (info->foreign)
+        return lh_transport_link_open(lh_wire_grpc(wire), method, address, timeout);
+    while (link == NULL) {
+        pthread_mutex_lock(&wire->lock);
+        struct connection *c =
+            connection_to(wire, address, info->server, lh_mux_class_of(method));
+        pthread_mutex_unlock(&wire->lock);
+        link = open_on(c, method, timeout);
+        if (link == NULL)
+            lh_connection_forget(c);
+        lh_connection_unref(c);
+    }
+    return &link->base;
+}
+
+/* ---- operations ---- */
+
+static void set_token(struct lh_transport_link *base, const char *token)
+{
+    (void)base; /* of foreign methods alone */
+    (void)token;
+}
+
+static void ref_link(struct lh_transport_link *base)
+{
+    ref(link_of(base));
+}
+
+static void unref_link(struct lh_transport_link *base)
+{
+    lh_wire_link_unref(link_of(base));
+}
+
+static void put(struct lh_transport_link *base, struct lh_buf bytes, bool notify)
+{
+    struct wire_link *link = link_of(base);
+    struct connection *c = link->connection;
+
+    pthread_mutex_lock(&c->lock);
+    bool lives = link->mux != NULL;
+    if (lives) {
+        lh_mux_put(c->mux, link->mux, bytes, notify);
+        lh_connection_count(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!lives)
+        lh_buf_clear(&bytes);
+}
+
+static void close_link(struct lh_transport_link *base, int error, const char *text)
+{
+    struct wire_link *link = link_of(base);
+    struct connection *c = link->connection;
+
+    pthread_mutex_lock(&c->lock);
+    bool lived = link->mux != NULL || link->end_waits;
+    link->silent = true;
+    link->end_waits = false;
+    if (link->mux != NULL) {
+        lh_mux_close(c->mux, link->mux, error, text);
+        link->mux = NULL;
+        uncount(link);
+        lh_connection_count(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (lived)
+        lh_wire_link_unref(link); /* the connection's */
+}
+
+static void read_link(struct lh_transport_link *base)
+{
+    struct wire_link *link = link_of(base);
+    struct connection *c = link->connection;
+
+    pthread_mutex_lock(&c->lock);
+    if (link->mux != NULL)
+        lh_mux_read(c->mux, link->mux);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Connections that are to be served once a thread has flushed several links. */
+#define FLUSHED_MAX 64
+static _Thread_local struct {
+    unsigned depth, count;
+    struct connection *all[FLUSHED_MAX];
+} flushed;
+
+void lh_wire_flush_begin(struct lh_transport *transport)
+{
+    (void)transport;
+    flushed.depth++;
+}
+
+void lh_wire_flush_end(struct lh_transport *transport)
+{
+    (void)transport;
+    if (--flushed.depth > 0)
+        return;
+    struct connection *all[FLUSHED_MAX];
+    unsigned count = flushed.count;
+    memcpy(all, flushed.all, count * sizeof *all);
+    flushed.count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        lh_connection_service(all[i]);
+        lh_connection_unref(all[i]);
+    }
+}
+
+static void flush(struct lh_transport_link *base)
+{
+    struct connection *c = link_of(base)->connection;
+
+    if (flushed.depth == 0) {
+        lh_connection_service(c);
+        return;
+    }
+    for (unsigned i = 0; i < flushed.count; i++)
+        if (flushed.all[i] == c)
+            return;
+    if (flushed.count == FLUSHED_MAX) {
+        lh_connection_service(c);
+        return;
+    }
+    lh_connection_ref(c);
+    flushed.all[flushed.count++] = c;
+}
+
+const struct lh_transport_link_methods lh_wire_link_methods = {
+    .set_token = set_token,
+    .ref = ref_link,
+    .unref = unref_link,
+    .put = put,
+    .close = close_link,
+    .read = read_link,
+    .flush = flush,
+};
