@@ -37,7 +37,7 @@ struct lh_loop_config {
     struct lh_core core; /* `self` stays the caller's; not stepped before lh_loop_start() */
     const char *name;    /* component in log lines: "master"; static */
 
-    /* What carries links to other nodes (runtime/transport.h); NULL: gRPC. */
+    /* What carries links to other nodes (runtime/transport.h); NULL: the wire. */
     const struct lh_transport_methods *transport;
     /* Of it: see struct lh_transport_config for the meaning and the defaults (0). */
     const char *listen; /* NULL: serve nothing */

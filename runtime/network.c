@@ -210,7 +210,7 @@ int lh_loop_network_create(struct lh_loop *loop, char *why, size_t why_size)
         .on_round = on_round,
     };
     const struct lh_transport_methods *methods =
-        c->transport != NULL ? c->transport : lh_transport_default;
+        c->transport != NULL ? c->transport : lh_transport_of(LH_TRANSPORT_WIRE);
 
     return lh_transport_create(methods, &config, &loop->transport, why, why_size);
 }

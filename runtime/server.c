@@ -287,6 +287,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->unsent_max = options->reply_memory;
     loop->peer_calls_max = (unsigned)or_half(options->max_peer_calls, options->max_calls);
     loop->peer_unsent_max = or_half(options->peer_reply_memory, options->reply_memory);
+    loop->transport = lh_transport_of((enum lh_transport_kind)options->transport);
     loop->keepalive_timeout = options->ping_timeout;
     loop->handshake_timeout = options->handshake_timeout;
     loop->idle_timeout = options->idle_timeout;

@@ -22,6 +22,7 @@
 #include "runtime/loop.h"
 #include "runtime/roles_file.h"
 #include "runtime/tls_options.h"
+#include "runtime/transports.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +60,7 @@ struct lh_server_options {
         max_peer_calls_rate; /* of a peer */
     struct lh_duration ping_timeout, handshake_timeout, idle_timeout, request_timeout, deaf_after;
     int log_level, log_format;
+    int transport; /* enum lh_transport_kind */
     struct lh_tls_options tls;
     bool insecure;            /* nothing is said of its absence */
     const char *roles;        /* a file; NULL: none */
@@ -80,7 +82,10 @@ extern const char *const lh_server_log_formats[];
                 "by default none"}
 #define LH_SERVER_NETWORK_FLAG(o)                                                                 \
     {LH_FLAG("network-threads", UINT, &(o).network_threads, "1"), .min = 1, .max = 64,            \
-        .help = "threads that wait for the network"}
+        .help = "threads that wait for the network"},                                             \
+    {LH_FLAG("transport", ENUM, &(o).transport, "wire"), .choices = lh_transport_names,           \
+        .help = "what other servers are called by: the project's own protocol, or gRPC. Either "  \
+                "is answered on the same port; with grpc, gRPC alone"}
 /* What peers may take of a server. */
 #define LH_SERVER_LIMIT_FLAGS(o)                                                                  \
     {LH_FLAG("max-connections", UINT, &(o).max_connections, "0"), .max = 1000000,                 \

@@ -1,5 +1,12 @@
 #include "runtime/transports.h"
 
 #include "grpc/rpc.h"
+#include "wire/sockets/sockets.h"
 
-const struct lh_transport_methods *const lh_transport_default = &lh_rpc_transport;
+const char *const lh_transport_names[] = {
+    [LH_TRANSPORT_WIRE] = "wire", [LH_TRANSPORT_GRPC] = "grpc", NULL};
+
+const struct lh_transport_methods *lh_transport_of(enum lh_transport_kind kind)
+{
+    return kind == LH_TRANSPORT_GRPC ? &lh_rpc_transport : &lh_wire_transport;
+}

@@ -42,6 +42,7 @@ struct lh_command_common {
     struct lh_flag_list masters;
     struct lh_duration timeout;
     struct lh_tls_options tls;
+    int transport; /* enum lh_transport_kind */
     bool json;
 };
 

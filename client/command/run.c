@@ -6,6 +6,7 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "runtime/transports.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -129,6 +130,7 @@ static bool open_cluster(const char *command, const struct lh_command_common *co
         .tls_ca = common->tls.files.ca_file,
         .tls_cert = common->tls.files.cert_file,
         .tls_key = common->tls.files.key_file,
+        .transport = lh_transport_names[common->transport],
     };
     int error = lh_cluster_open(masters, &options, cluster);
     if (error != LH_OK)
@@ -168,7 +170,7 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     const char *name = argv[0];
     char full_name[64];
     struct lh_command_common *common = command->options;
-    struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3 + LH_TLS_FLAG_COUNT] = {
+    struct lh_flag table[LH_COMMAND_FLAGS_MAX + 4 + LH_TLS_FLAG_COUNT] = {
         {LH_FLAG("master", LIST, &common->masters, "127.0.0.1:7400"),
             .help = "the master's address, or those of any of several masters",
             .metavar = "ADDRESS,...", .shared = true},
@@ -184,6 +186,10 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     const struct lh_flag tls[] = {LH_TLS_FLAGS(common->tls)};
     for (size_t i = 0; i < LH_TLS_FLAG_COUNT; i++)
         table[count++] = tls[i];
+    table[count++] =
+        (struct lh_flag){LH_FLAG("transport", ENUM, &common->transport, "wire"),
+            .choices = lh_transport_names,
+            .help = "how servers are called: by the project's own protocol, or by gRPC"};
     if (!command->no_json)
         table[count++] = (struct lh_flag){
             LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON", .shared = true};

@@ -221,6 +221,9 @@ struct lh_cluster_options {
      * The session is the library's own ("lookups of files"). 0: none are remembered, and there is
      * no session. */
     uint32_t lookups_max;
+    /* How servers are called: "wire", the project's own protocol, or "grpc". NULL: as the environment
+     * variable LEASEHOLD_TRANSPORT says, and otherwise by the wire. */
+    const char *transport;
 };
 
 /* Opens a cluster and starts the library's threads for it. `masters` is the master's address,

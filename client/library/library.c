@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "finder/finder.h"
 #include "runtime/tls_options.h"
+#include "runtime/transports.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -348,7 +349,25 @@ static struct lh_client *create_core(struct lh_cluster *cluster, const char *con
     return lh_client_create(&config);
 }
 
-static int start(struct lh_cluster *cluster, const struct lh_tls_files *tls)
+/* False: there is none of that name. */
+static bool choose_transport(const char *name, const struct lh_transport_methods **transport)
+{
+    if (name == NULL)
+        name = getenv("LEASEHOLD_TRANSPORT");
+    if (name == NULL || *name == '\0')
+        name = lh_transport_names[LH_TRANSPORT_WIRE];
+    for (int i = 0; i < LH_TRANSPORT_KINDS; i++) {
+        if (strcmp(name, lh_transport_names[i]) != 0)
+            continue;
+        *transport = lh_transport_of((enum lh_transport_kind)i);
+        return true;
+    }
+    (void)lh_fail(LH_ERR_INVALID_ARGUMENT,
+        "there is no transport '%s': wire or grpc, in the options or LEASEHOLD_TRANSPORT", name);
+    return false;
+}
+
+static int start(struct lh_cluster *cluster, const char *transport, const struct lh_tls_files *tls)
 {
     char why[512];
     struct lh_loop_config config = {
@@ -358,6 +377,9 @@ static int start(struct lh_cluster *cluster, const struct lh_tls_files *tls)
         .on_complete = on_complete,
         .arg = cluster,
     };
+
+    if (!choose_transport(transport, &config.transport))
+        return LH_ERR_INVALID_ARGUMENT;
     int error = lh_loop_create(&config, &cluster->loop, why, sizeof why);
 
     if (error != LH_OK)
@@ -387,7 +409,7 @@ static int start_with(struct lh_cluster *cluster, const struct lh_cluster_option
             .files = {options->tls_ca, options->tls_cert, options->tls_key}};
     if (!lh_tls_options_take(&tls, why, sizeof why))
         return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s", why);
-    int error = start(cluster, &tls.files);
+    int error = start(cluster, options == NULL ? NULL : options->transport, &tls.files);
     lh_tls_options_free(&tls);
     return error;
 }
