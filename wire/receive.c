@@ -318,6 +318,11 @@ static void end_frame(struct lh_mux *mux)
         take_control(mux);
 }
 
+static const struct lh_block *last_block(const struct lh_buf *b)
+{
+    return lh_buf_slices_const(b)[b->count - 1].block;
+}
+
 static void take_body(
     struct lh_mux *mux, struct lh_block *block, size_t block_size, const uint8_t *bytes, size_t n)
 {
@@ -328,9 +333,11 @@ static void take_body(
     if (mux->frame.type != LH_FRAME_MESSAGE) {
         memcpy(mux->control + mux->body_read, bytes, n);
     } else if (mux->into != NULL) {
+        struct link *link = mux->into;
+        if (link->arriving.count == 0 || last_block(&link->arriving) != block)
+            link->arrived_blocks += block_size;
         lh_block_ref(block);
-        lh_buf_push(&mux->into->arriving, block, bytes, n);
-        mux->into->arrived_blocks += block_size;
+        lh_buf_push(&link->arriving, block, bytes, n);
         mux->waiting_bytes += n;
     }
     mux->body_read += (uint32_t)n;
