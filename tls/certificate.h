@@ -19,6 +19,9 @@ LH_MUST_USE bool lh_certificate_host(const char *cert, char *host, size_t host_s
  * such. */
 LH_MUST_USE STACK_OF(X509) * lh_certificates_read(const char *text);
 
+/* Who it says that its owner is, as lh_tls_peer(). */
+bool lh_certificate_name(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1]);
+
 /* Was the first of `chain`, over the others, signed by one of `authorities` for that purpose
  * (X509_PURPOSE_SSL_CLIENT ...)? OpenSSL's verdict; X509_V_OK: it was. */
 int lh_certificate_signed(STACK_OF(X509) * authorities, STACK_OF(X509) * chain, int purpose);

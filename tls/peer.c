@@ -93,7 +93,7 @@ static bool is_signed(struct lh_tls *tls, STACK_OF(X509) * chain)
     return good;
 }
 
-static bool name_of(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
+bool lh_certificate_name(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
     GENERAL_NAMES *all = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
     BIO *to = BIO_new(BIO_s_mem());
@@ -124,7 +124,7 @@ static bool name_of_first(BIO *from, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
     X509 *leaf = from == NULL ? NULL : PEM_read_bio_X509(from, NULL, NULL, NULL);
     bool known =
-        leaf == NULL ? refuse(identity, "the certificate cannot be read") : name_of(leaf, identity);
+        leaf == NULL ? refuse(identity, "the certificate cannot be read") : lh_certificate_name(leaf, identity);
 
     X509_free(leaf);
     BIO_free(from);
@@ -176,7 +176,7 @@ bool lh_tls_peer(struct lh_tls *tls, const struct lh_tls_der *certs, size_t coun
                  : !is_signed(tls, chain)
                      ? refuse(identity, "the certificate was not signed for clients by "
                                         "this cluster's authority, or has expired")
-                     : name_of(sk_X509_value(chain, 0), identity);
+                     : lh_certificate_name(sk_X509_value(chain, 0), identity);
 
     sk_X509_pop_free(chain, X509_free);
     ERR_clear_error();

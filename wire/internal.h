@@ -31,7 +31,8 @@ struct lh_mux_messages {
 
 struct link {
     struct lh_mux_link base; /* first */
-    bool unary_request, unary_reply;
+    bool unary_request;
+    bool one_message; /* of the peer; it does not come in pieces either */
     /* Sending. */
     struct lh_mux_messages queue;
     size_t sent_of_first; /* bytes of the queue's first message that were staged */

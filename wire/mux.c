@@ -145,7 +145,8 @@ struct link *lh_mux_add_link(struct lh_mux *mux, uint32_t id, enum lh_method met
     link->base.id = id;
     link->base.method = method;
     link->unary_request = !info->request_stream;
-    link->unary_reply = !info->reply_stream;
+    link->one_message = !(mux->config.serves ? info->request_stream : info->reply_stream) &&
+                        !lh_wire_in_pieces(method, mux->config.serves ? LH_REQUEST : LH_REPLY);
     lh_mux_messages_init(&link->queue);
     lh_mux_messages_init(&link->inbox);
     link->credit = mux->greeted ? mux->peer.window : LH_MUX_FIRST_WINDOW;

@@ -243,8 +243,7 @@ static void begin_message(struct lh_mux *mux)
         return;
     }
     if (!link->begun) {
-        bool second = link->got_message && (mux->config.serves ? link->unary_request
-                                                                 : link->unary_reply);
+        bool second = link->got_message && link->one_message;
         if (link->allowed <= 0 || second) {
             lh_mux_violated(mux, second ? "a second message of a call" : "more than it may");
             return;
