@@ -315,7 +315,9 @@ static int open_tls(
 
     LH_ASSERT(config->may_answer != NULL ||
               (!names_any(&config->tls) && !names_any(&config->foreign_tls)));
-    if (names_any(&config->tls))
+    if (config->shared_tls != NULL)
+        rpc->tls = lh_tls_ref(config->shared_tls);
+    else if (names_any(&config->tls))
         error = lh_tls_open(&config->tls, use, config->log, &rpc->tls, why, why_size);
     if (error == LH_OK && names_any(&config->foreign_tls))
         error = lh_tls_open(

@@ -92,6 +92,8 @@ struct lh_transport_config {
      * in the clear. Both sides show certificates (tls.h). `log`, which may be NULL, is told what
      * becomes of files that replace these, by any thread; it must not call anything here. */
     struct lh_tls_files tls, foreign_tls;
+    /* What `tls` has, if that was opened before; NULL: it was not. A reference is taken. */
+    struct lh_tls *shared_tls;
     void (*log)(enum lh_level level, const char *text);
     /* With TLS: is whoever has this identity, and answers at an address, the server that was called
      * there (ACC-8)? `name`: of a chunkserver, or NULL. `apart`: its certificate's authority is not

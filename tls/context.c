@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -165,15 +165,22 @@ void lh_mux_drop_queue(struct lh_mux *mux, struct link *link)
     lh_mux_messages_clear(&link->queue);
 }
 
-static void drop_inbox(struct lh_mux *mux, struct link *link)
+/* Of a message that has begun to arrive. */
+static void drop_arriving(struct lh_mux *mux, struct link *link)
 {
-    mux->waiting_bytes -= link->inbox_bytes + link->arriving.size;
-    link->inbox_bytes = 0;
-    lh_mux_messages_clear(&link->inbox);
+    mux->waiting_bytes -= link->arriving.size;
     lh_buf_clear(&link->arriving);
     if (mux->into == link)
         mux->into = NULL;
     link->begun = false;
+}
+
+static void drop_inbox(struct lh_mux *mux, struct link *link)
+{
+    drop_arriving(mux, link);
+    mux->waiting_bytes -= link->inbox_bytes;
+    link->inbox_bytes = 0;
+    lh_mux_messages_clear(&link->inbox);
 }
 
 /* Parts that are staged name it no more. */
@@ -239,8 +246,9 @@ void lh_mux_end_link(
     }
     if (link->end_due && !at_once)
         return;
+    link->at_once = at_once;
     if (at_once) {
-        drop_inbox(mux, link);
+        drop_arriving(mux, link);
         forget_notifies(mux, link);
     }
     if (!link->close_due) {
@@ -402,14 +410,15 @@ struct lh_mux_event lh_mux_next(struct lh_mux *mux)
         link->opened_due = false;
         return (struct lh_mux_event){.kind = LH_MUX_OPENED, .link = &link->base};
     }
-    if (link->inbox.first == NULL && link->end_due)
+    if (link->inbox.first != NULL && link->wanted) {
+        struct lh_mux_event event = message_event(mux, link);
+        if (link->end_due)
+            ready_add(mux, link);
+        return event;
+    }
+    if (link->end_due && (link->inbox.first == NULL || link->at_once))
         return closed_event(mux, link);
-    if (link->inbox.first == NULL || !link->wanted)
-        return lh_mux_next(mux);
-    struct lh_mux_event event = message_event(mux, link);
-    if (link->end_due && link->inbox.first == NULL)
-        ready_add(mux, link);
-    return event;
+    return lh_mux_next(mux);
 }
 
 bool lh_mux_has_event(const struct lh_mux *mux)
@@ -539,7 +548,6 @@ void lh_mux_break(struct lh_mux *mux, const char *text)
     for (struct link *link = lh_idmap_from(&mux->links, 0); link != NULL;) {
         uint64_t id = link->base.id;
         link->close_due = false;
-        /* What came whole before its end is delivered. */
         if (!link->end_due)
             lh_mux_end_link(mux, link, error, text, true);
         link = lh_idmap_from(&mux->links, id + 1);

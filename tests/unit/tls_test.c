@@ -7,6 +7,7 @@
 #include "proto/codec.h"
 #include "runtime/tls_options.h"
 #include "runtime/transport.h"
+#include "wire/sockets/sockets.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -343,6 +344,9 @@ static void count_log(enum lh_level level, const char *text)
         atomic_fetch_add(&logged_infos, 1);
 }
 
+/* What carries the links. */
+static const struct lh_transport_methods *tested = &lh_rpc_transport;
+
 /* The client's table of roles; NULL: none. */
 static struct lh_access *roles;
 
@@ -381,7 +385,7 @@ static void begin(struct end *e, const char *listen, const char *node)
         config.tls = files_of(node);
     if (calls_etcd)
         config.foreign_tls = files_of(node);
-    if (lh_transport_create(&lh_rpc_transport, &config, &e->transport, why, sizeof why) != LH_OK)
+    if (lh_transport_create(tested, &config, &e->transport, why, sizeof why) != LH_OK)
         fail_msg("%s", why);
     lh_transport_start(e->transport);
 }
@@ -754,5 +758,7 @@ int main(void)
         cmocka_unit_test(files_that_are_no_use_are_told_once_and_the_old_ones_stay),
     };
 
-    return cmocka_run_group_tests(tests, make_authorities, NULL);
+    int failed = cmocka_run_group_tests_name("over gRPC", tests, make_authorities, NULL);
+    tested = &lh_wire_transport;
+    return failed + cmocka_run_group_tests_name("over the wire", tests, make_authorities, NULL);
 }

@@ -286,6 +286,23 @@ static void the_end_comes_behind_what_was_sent(void **state)
     finish(&p);
 }
 
+static void what_was_sent_before_a_cancelled_link_ends_arrives(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    struct lh_mux_link *link = open_link(&p, LH_METHOD_SESSION);
+    (void)served(&p);
+    put(&p.client, link, "the last word");
+    (void)write_some(&p.client, SIZE_MAX, p.now);
+    lh_mux_close(p.client.mux, link, LH_ERR_CANCELLED, NULL);
+    carry_all(&p);
+    expect_message(&p.server, "the last word");
+    expect_closed(&p.server, LH_ERR_CANCELLED, NULL);
+    finish(&p);
+}
+
 static void what_was_written_is_notified(void **state)
 {
     struct pair p;
@@ -608,6 +625,7 @@ int main(void)
         cmocka_unit_test(what_is_read_gives_credit_for_more),
         cmocka_unit_test(a_cancelled_link_ends_at_the_server),
         cmocka_unit_test(the_end_comes_behind_what_was_sent),
+        cmocka_unit_test(what_was_sent_before_a_cancelled_link_ends_arrives),
         cmocka_unit_test(what_was_written_is_notified),
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
         cmocka_unit_test(a_silent_end_is_pinged_and_then_given_up),

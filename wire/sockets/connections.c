@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "wire/sockets/internal.h"
+#include "wire/sockets/secure.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -58,6 +59,9 @@ void lh_connection_unref(struct connection *c)
         return;
     LH_ASSERT(c->fd < 0);
     lh_mux_destroy(c->mux);
+    lh_secure_destroy(c->secure);
+    free(c->identity);
+    free(c->refusal);
     if (c->addresses != NULL)
         freeaddrinfo(c->addresses);
     pthread_mutex_destroy(&c->lock);
@@ -130,6 +134,37 @@ void lh_connection_count(struct connection *c)
 
 /* ---- writing ---- */
 
+static void wrote(struct connection *c, ssize_t written, int error, uint32_t edges)
+{
+    if (written > 0)
+        lh_mux_written(c->mux, (size_t)written);
+    else if (written < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS))
+        c->full = edges == c->room_edges;
+    else if (written < 0 && error != EINTR)
+        c->write_failed = true; /* the loop hears of it, too, and ends it */
+}
+
+/* The same with TLS: more is encrypted only when all before has been sent. */
+static bool write_secure(struct connection *c)
+{
+    struct lh_mux_part parts[PARTS_MAX];
+    size_t n = 0;
+
+    if (!lh_secure_has_output(c->secure))
+        n = lh_mux_output(c->mux, parts, PARTS_MAX, lh_wire_now());
+    if (n == 0 && !lh_secure_has_output(c->secure))
+        return false;
+    uint32_t edges = c->room_edges;
+    pthread_mutex_unlock(&c->lock);
+    if (n > 0)
+        lh_secure_encrypt(c->secure, parts, n);
+    ssize_t sent = lh_secure_send(c->secure);
+    int error = errno;
+    pthread_mutex_lock(&c->lock);
+    wrote(c, sent, error, edges);
+    return true;
+}
+
 /* What the machine has, as far as the socket takes it. With the lock held, which is let go of
  * meanwhile. Whether something was done. */
 static bool write_some(struct connection *c)
@@ -139,6 +174,8 @@ static bool write_some(struct connection *c)
 
     if (c->state != CONNECTION_OPEN || c->full || c->write_failed)
         return false;
+    if (c->secure != NULL)
+        return write_secure(c);
     size_t n = lh_mux_output(c->mux, parts, PARTS_MAX, lh_wire_now());
     if (n == 0)
         return false;
@@ -151,12 +188,7 @@ static bool write_some(struct connection *c)
     ssize_t written = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     int error = errno;
     pthread_mutex_lock(&c->lock);
-    if (written > 0)
-        lh_mux_written(c->mux, (size_t)written);
-    else if (written < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS))
-        c->full = edges == c->room_edges;
-    else if (written < 0 && error != EINTR)
-        c->write_failed = true; /* the loop hears of it, too, and ends it */
+    wrote(c, written, error, edges);
     return true;
 }
 
@@ -244,6 +276,16 @@ static void lost(struct connection *c, const char *what, int error)
 
     if (c->serves)
         snprintf(text, sizeof text, "the peer's connection was lost");
+    else if (!lh_mux_is_greeted(c->mux) && c->secure == NULL)
+        snprintf(text, sizeof text,
+            "perhaps the server speaks TLS, and this side does not: --tls-dir (%s closed the "
+            "connection before it said anything)",
+            c->server + 2);
+    else if (!lh_mux_is_greeted(c->mux))
+        snprintf(text, sizeof text,
+            "perhaps the server does not trust this side's certificate: its log says why (%s closed "
+            "the connection before it said anything)",
+            c->server + 2);
     else if (error != 0)
         snprintf(text, sizeof text, "%s: the connection to %s was lost: %s", what, c->server + 2,
             strerror(error));
@@ -264,6 +306,18 @@ static bool is_too_much(const struct connection *c)
            c->counted_waiting >= all / (atomic_load(&c->wire->connections) + 1);
 }
 
+/* The first that arrived is a SETTINGS frame: a server of HTTP/2, which gRPC is. Whoever speaks the
+ * wire answers by it. */
+static bool speaks_http2(const struct connection *c, const uint8_t *bytes, size_t size)
+{
+    static const uint8_t settings[] = {4, 0, 0, 0, 0, 0}; /* type, flags, stream */
+
+    if (size < 9 || memcmp(bytes + 3, settings, sizeof settings) != 0)
+        return false;
+    lh_wire_note_grpc(c);
+    return true;
+}
+
 /* False: it was read to its end, for now or for ever. `ends`: its end is known to come. */
 static bool read_some(struct connection *c, bool ends)
 {
@@ -272,7 +326,8 @@ static bool read_some(struct connection *c, bool ends)
     fresh_block(loop);
     size_t most = BLOCK_BYTES - loop->block_used;
     uint8_t *to = loop->block_bytes + loop->block_used;
-    ssize_t n = recv(c->fd, to, most, MSG_DONTWAIT);
+    ssize_t n = c->secure != NULL ? lh_secure_read(c->secure, to, most)
+                                  : recv(c->fd, to, most, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return false;
     if (n < 0 && errno == EINTR)
@@ -283,6 +338,11 @@ static bool read_some(struct connection *c, bool ends)
     }
     loop->block_used += (size_t)n;
     pthread_mutex_lock(&c->lock);
+    if (!c->serves && !lh_mux_is_greeted(c->mux) && speaks_http2(c, to, (size_t)n)) {
+        lh_connection_break(c, "the server speaks gRPC alone: it is called so from now on");
+        pthread_mutex_unlock(&c->lock);
+        return false;
+    }
     lh_mux_take(c->mux, loop->block, to, (size_t)n, lh_wire_now());
     lh_connection_count(c);
     if (is_too_much(c))
@@ -345,13 +405,16 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
     atomic_fetch_add_explicit(&wire->served, 1, memory_order_relaxed);
     if (c->admitted != NULL)
         link->admitted = lh_connections_call_on(c->admitted, &cut);
-    const char *why = refusal(c, opened->method);
+    if (c->identity != NULL)
+        link->base.identity = c->identity;
+    const char *why = c->refusal != NULL ? c->refusal : refusal(c, opened->method);
+    int error = c->refusal != NULL ? LH_ERR_PERMISSION : LH_ERR_SHORTAGE;
     lh_transport_link_ref(&link->base); /* the owner's */
     lh_transport_link_ref(&link->base); /* until it was called */
     pthread_mutex_unlock(&c->lock);
     if (why != NULL) {
         atomic_fetch_add_explicit(&wire->calls_refused, 1, memory_order_relaxed);
-        lh_transport_link_close(&link->base, LH_ERR_SHORTAGE, why);
+        lh_transport_link_close(&link->base, error, why);
         lh_wire_link_unref(link);
     } else {
         wire->config.on_opened(wire->config.arg, &link->base, link->method, c->peer);
@@ -434,6 +497,16 @@ void lh_connection_end(struct connection *c)
 
 /* ---- what its loop does ---- */
 
+/* With the lock held. */
+static bool is_undecided_for_long(const struct connection *c, struct lh_instant now)
+{
+    struct lh_duration most = c->state == CONNECTION_SECURING ? c->wire->config.handshake_timeout
+                                                              : lh_seconds(DECIDE_SECONDS);
+
+    return (c->state == CONNECTION_DECIDING || c->state == CONNECTION_SECURING) &&
+           lh_instant_reached(now, lh_instant_add(c->used, most));
+}
+
 /* With the lock held. Nobody needs it any more. */
 static bool is_done(struct connection *c, struct lh_instant now)
 {
@@ -469,13 +542,20 @@ static void settle(struct connection *c)
 
 void lh_connection_ready(struct connection *c, uint32_t events)
 {
+    if (c->state == CONNECTION_SECURING) {
+        lh_connection_secure(c);
+        return;
+    }
     if (c->state == CONNECTION_DIALLING) {
         pthread_mutex_lock(&c->lock);
         lh_connection_dialled(c);
+        bool secures = c->state == CONNECTION_SECURING;
         pthread_mutex_unlock(&c->lock);
+        if (secures)
+            return;
     } else if (c->state == CONNECTION_DECIDING) {
         lh_connection_decide(c);
-        if (c->mux == NULL)
+        if (c->mux == NULL || c->state != CONNECTION_OPEN)
             return;
     }
     if ((events & EPOLLOUT) != 0) {
@@ -493,13 +573,17 @@ void lh_connection_tick(struct connection *c, struct lh_instant now)
 {
     pthread_mutex_lock(&c->lock);
     c->armed = LH_INSTANT_NEVER;
-    bool silent = c->state == CONNECTION_DECIDING &&
-                  lh_instant_reached(now, lh_instant_add(c->used, lh_seconds(DECIDE_SECONDS)));
+    bool silent = c->mux == NULL && (c->write_failed || is_undecided_for_long(c, now));
     if (c->mux != NULL && c->state != CONNECTION_OVER)
         lh_mux_tick(c->mux, now);
     pthread_mutex_unlock(&c->lock);
-    if (silent)
+    if (silent) {
         lh_connection_end(c);
-    else if (c->mux != NULL)
-        settle(c);
+        return;
+    }
+    if (atomic_exchange(&c->read_due, false) && c->state == CONNECTION_OPEN)
+        read_all(c, false);
+    if (c->mux == NULL)
+        return;
+    settle(c);
 }

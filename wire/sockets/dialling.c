@@ -173,7 +173,9 @@ void lh_connection_dialled(struct connection *c)
         socklen_t peer_size = sizeof peer;
         if (getpeername(c->fd, (struct sockaddr *)&peer, &peer_size) != 0)
             return; /* not yet */
-        c->state = CONNECTION_OPEN;
+        c->state = c->wire->tls == NULL ? CONNECTION_OPEN : CONNECTION_SECURING;
+        if (c->state == CONNECTION_SECURING)
+            lh_connection_secure(c);
         return;
     }
     close(c->fd);

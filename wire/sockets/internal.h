@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <openssl/ssl.h>
 #include <uthash.h>
 
 struct addrinfo;
@@ -46,6 +47,7 @@ enum connection_state {
     CONNECTION_RESOLVING, /* its address is being looked up */
     CONNECTION_DIALLING,
     CONNECTION_DECIDING, /* accepted: what does it speak? */
+    CONNECTION_SECURING, /* in its handshake */
     CONNECTION_OPEN,
     CONNECTION_OVER
 };
@@ -61,7 +63,12 @@ struct connection {
     enum lh_server_kind kind;
     enum lh_mux_class class_;
 
+    uint64_t generation;            /* of the certificates that an opened one shows */
+    struct secure *secure;          /* NULL: in the clear. Made with the handshake */
+
     pthread_mutex_t lock; /* for all below */
+    char *identity;       /* of the other end, with TLS; NULL: not known (yet) */
+    char *refusal;        /* why no call of it is served; NULL: they are */
     _Atomic enum connection_state state; /* the loop reads it without the lock */
     int fd; /* -1: none. Closed by the loop alone */
     struct lh_mux *mux;
@@ -80,13 +87,32 @@ struct connection {
     struct connection *next_kicked;
     /* The loop thread's. */
     bool listed, hot;
+    _Atomic bool read_due; /* something may have come that no event speaks of */
     struct connection *next_hot;
     struct connection *previous, *next; /* all of the loop */
+
+    /* Under wire->handshakes_lock. */
+    bool handshake_waits;
+    struct connection *next_handshake;
 
     /* Under wire->lock. */
     bool in_table;
     UT_hash_handle hh;
 };
+
+/* A server that turned out to speak gRPC alone. */
+struct grpc_only {
+    struct lh_instant until; /* it is tried again then */
+    UT_hash_handle hh;
+    char server[];
+};
+
+struct tls_side {
+    SSL_CTX *context;
+    uint64_t generation;
+};
+
+#define HANDSHAKE_THREADS 2
 
 struct listener {
     int fd;
@@ -134,8 +160,19 @@ struct wire {
     pthread_cond_t changed;
     struct lh_transport *grpc; /* NULL: not needed so far */
     struct connection *table;  /* opened ones, for new links */
+    struct grpc_only *grpc_only;
+    struct tls_side sides[2]; /* clients, servers */
     unsigned resolving; /* threads */
     bool started, over;
+
+    struct lh_tls *tls;     /* NULL: in the clear */
+    SSL_CTX *offer_context; /* the accepting loop's, to look at what a client offers */
+    pthread_mutex_t handshakes_lock; /* for all below */
+    pthread_cond_t handshakes_changed;
+    struct connection *handshakes; /* that have a step to make; each with a reference */
+    pthread_t handshakers[HANDSHAKE_THREADS];
+    unsigned handshake_threads;
+    bool handshakes_over;
 };
 
 static inline struct wire *wire_of(struct lh_transport *transport)
@@ -164,6 +201,16 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
     const char *address, struct lh_duration timeout);
 void lh_wire_flush_begin(struct lh_transport *transport);
 void lh_wire_flush_end(struct lh_transport *transport);
+
+/* The server of that connection speaks gRPC alone; and whether one is known to. */
+void lh_wire_note_grpc(const struct connection *c);
+
+/* handshakes.c */
+uint64_t lh_wire_generation(struct wire *wire);
+/* Has a thread make what step of the handshake can be made. Any thread. */
+void lh_connection_secure(struct connection *c);
+void lh_connection_ask_who_answers(struct connection *c);
+void lh_handshakes_end(struct wire *wire);
 
 /* connections.c */
 struct connection *lh_connection_create(struct wire *wire, bool serves);

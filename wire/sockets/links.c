@@ -88,10 +88,49 @@ void lh_wire_link_called(struct wire_link *link)
 
 /* ---- opening ---- */
 
+/* A server that speaks gRPC alone is not asked again for so long. */
+#define GRPC_ONLY_SECONDS 600u
+
+void lh_wire_note_grpc(const struct connection *c)
+{
+    struct wire *wire = c->wire;
+    const char *server = c->server + 2;
+    size_t size = strlen(server);
+    struct grpc_only *found;
+
+    pthread_mutex_lock(&wire->lock);
+    HASH_FIND(hh, wire->grpc_only, server, size, found);
+    if (found == NULL) {
+        found = lh_alloc(sizeof *found + size + 1);
+        memcpy(found->server, server, size);
+        HASH_ADD_KEYPTR(hh, wire->grpc_only, found->server, size, found);
+    }
+    found->until = lh_instant_add(lh_wire_now(), lh_seconds(GRPC_ONLY_SECONDS));
+    pthread_mutex_unlock(&wire->lock);
+}
+
+/* With wire->lock held. */
+static bool speaks_grpc_alone(struct wire *wire, const char *server)
+{
+    struct grpc_only *found;
+
+    if (wire->grpc_only == NULL)
+        return false;
+    HASH_FIND(hh, wire->grpc_only, server, strlen(server), found);
+    if (found == NULL)
+        return false;
+    if (lh_instant_before(lh_wire_now(), found->until))
+        return true;
+    HASH_DEL(wire->grpc_only, found);
+    free(found);
+    return false;
+}
+
 /* A connection for new links to that server: the one that there is, or a new one. With wire->lock
  * held. With a reference. */
 static struct connection *connection_to(
-    struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_)
+    struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_,
+    uint64_t generation)
 {
     struct connection *c;
     size_t size = strlen(server) + 3;
@@ -101,6 +140,12 @@ static struct connection *connection_to(
     key[1] = (char)('a' + (int)class_);
     memcpy(key + 2, server, size - 2);
     HASH_FIND(hh, wire->table, key, size - 1, c);
+    if (c != NULL && c->generation < generation) { /* it shows a certificate that was renewed */
+        HASH_DEL(wire->table, c);
+        c->in_table = false;
+        lh_connection_unref(c);
+        c = NULL;
+    }
     if (c != NULL) {
         lh_connection_ref(c);
         free(key);
@@ -110,6 +155,7 @@ static struct connection *connection_to(
     c->server = key;
     c->kind = kind;
     c->class_ = class_;
+    c->generation = generation;
     lh_connection_begin_mux(c);
     c->in_table = true;
     lh_connection_ref(c);
@@ -139,12 +185,16 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
     const struct lh_method_info *info = lh_method_info(method);
     struct wire_link *link = NULL;
 
-    if (info->foreign)
+    uint64_t generation = lh_wire_generation(wire);
+    pthread_mutex_lock(&wire->lock);
+    bool by_grpc = info->foreign || speaks_grpc_alone(wire, address);
+    pthread_mutex_unlock(&wire->lock);
+    if (by_grpc)
         return lh_transport_link_open(lh_wire_grpc(wire), method, address, timeout);
     while (link == NULL) {
         pthread_mutex_lock(&wire->lock);
         struct connection *c =
-            connection_to(wire, address, info->server, lh_mux_class_of(method));
+            connection_to(wire, address, info->server, lh_mux_class_of(method), generation);
         pthread_mutex_unlock(&wire->lock);
         link = open_on(c, method, timeout);
         if (link == NULL)

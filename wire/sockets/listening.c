@@ -4,6 +4,7 @@
 #include "grpc/rpc.h"
 #include "wire/frames.h"
 #include "wire/sockets/internal.h"
+#include "tls/context.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +21,9 @@
 
 #define BACKLOG      1024
 #define UNIX_PREFIX  "unix:"
+#define TLS_HANDSHAKE 22u
+/* A ClientHello has no more, or it is none of ours. */
+#define HELLO_BYTES_MAX (16u << 10)
 
 /* ---- listening ---- */
 
@@ -202,10 +206,39 @@ static void hand_over(struct connection *c)
     lh_loop_unlist(c);
 }
 
+static void keep(struct connection *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->admitted = lh_connections_take(c->fd);
+    lh_connection_begin_mux(c);
+    c->state = CONNECTION_OPEN;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* The first of a handshake: what the client offers to speak behind it. */
+static void decide_secure(struct connection *c, const uint8_t *hello, size_t size)
+{
+    enum lh_tls_offer offer = lh_tls_offer(c->wire->offer_context, hello, size);
+
+    if (offer == LH_TLS_MORE_BYTES && size < HELLO_BYTES_MAX)
+        return;
+    if (offer != LH_TLS_OFFERED) {
+        hand_over(c);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    c->used = lh_wire_now();
+    c->state = CONNECTION_SECURING;
+    c->armed = LH_INSTANT_NEVER;
+    lh_loop_arm(c, lh_instant_add(c->used, c->wire->config.handshake_timeout));
+    pthread_mutex_unlock(&c->lock);
+    lh_connection_secure(c);
+}
+
 void lh_connection_decide(struct connection *c)
 {
-    uint8_t first;
-    ssize_t n = recv(c->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    uint8_t first[HELLO_BYTES_MAX];
+    ssize_t n = recv(c->fd, first, c->wire->tls != NULL ? sizeof first : 1, MSG_PEEK | MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
@@ -213,13 +246,11 @@ void lh_connection_decide(struct connection *c)
         lh_connection_end(c);
         return;
     }
-    if (first != LH_FRAME_HELLO) {
+    bool secure = c->wire->tls != NULL;
+    if (secure && first[0] == TLS_HANDSHAKE)
+        decide_secure(c, first, (size_t)n);
+    else if (!secure && first[0] == LH_FRAME_HELLO)
+        keep(c);
+    else
         hand_over(c);
-        return;
-    }
-    pthread_mutex_lock(&c->lock);
-    c->admitted = lh_connections_take(c->fd);
-    lh_connection_begin_mux(c);
-    c->state = CONNECTION_OPEN;
-    pthread_mutex_unlock(&c->lock);
 }

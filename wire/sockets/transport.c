@@ -65,6 +65,17 @@ void lh_wire_unref(struct wire *wire)
         return;
     pthread_mutex_destroy(&wire->lock);
     pthread_cond_destroy(&wire->changed);
+    pthread_mutex_destroy(&wire->handshakes_lock);
+    pthread_cond_destroy(&wire->handshakes_changed);
+    SSL_CTX_free(wire->sides[0].context);
+    SSL_CTX_free(wire->sides[1].context);
+    SSL_CTX_free(wire->offer_context);
+    lh_tls_unref(wire->tls);
+    for (struct grpc_only *g = wire->grpc_only, *next; g != NULL; g = next) {
+        next = g->hh.next;
+        HASH_DEL(wire->grpc_only, g);
+        free(g);
+    }
     free(wire->unlink_path);
     free(wire->loops);
     free(wire);
@@ -75,11 +86,24 @@ static bool has_files(const struct lh_tls_files *files)
     return files->ca_file != NULL || files->cert_file != NULL || files->key_file != NULL;
 }
 
+static int open_tls(
+    struct wire *wire, const struct lh_transport_config *config, char *why, size_t why_size)
+{
+    enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
+
+    if (!has_files(&config->tls))
+        return LH_OK;
+    LH_ASSERT(config->may_answer != NULL);
+    int error = lh_tls_open(&config->tls, use, config->log, &wire->tls, why, why_size);
+    wire->config.shared_tls = wire->tls; /* gRPC's, too */
+    if (error == LH_OK && config->listen != NULL)
+        wire->offer_context = SSL_CTX_new(TLS_server_method());
+    return error;
+}
+
 static int create(
     const struct lh_transport_config *config, struct lh_transport **out, char *why, size_t why_size)
 {
-    if (has_files(&config->tls))
-        return lh_transport_create(&lh_rpc_transport, config, out, why, why_size);
     struct wire *wire = lh_alloc(sizeof *wire);
     pthread_condattr_t monotonic;
     wire->base.methods = &lh_wire_transport;
@@ -97,9 +121,12 @@ static int create(
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&wire->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&wire->handshakes_lock, NULL);
+    pthread_cond_init(&wire->handshakes_changed, NULL);
     lh_loops_create(wire);
-    int error =
-        config->listen == NULL ? LH_OK : lh_wire_listen(wire, config->listen, why, why_size);
+    int error = open_tls(wire, config, why, why_size);
+    if (error == LH_OK && config->listen != NULL)
+        error = lh_wire_listen(wire, config->listen, why, why_size);
     /* A server answers everybody from the beginning, and what foreign servers' files are is found
      * out now. */
     if (error == LH_OK && (config->listen != NULL || has_files(&config->foreign_tls)))
@@ -203,6 +230,7 @@ static void destroy(struct lh_transport *transport)
     struct lh_transport *grpc = wire->grpc;
     wire->grpc = NULL;
     pthread_mutex_unlock(&wire->lock);
+    lh_handshakes_end(wire);
     lh_loops_end(wire);
     lh_transport_destroy(grpc);
     lh_wire_unref(wire);
@@ -231,6 +259,8 @@ static void figures(const struct lh_transport *transport, struct lh_transport_fi
     *to = (struct lh_transport_figures){0};
     if (grpc != NULL)
         lh_transport_figures(grpc, to);
+    else
+        lh_tls_figures(wire->tls, &to->tls);
     to->calls += atomic_load(&wire->served);
     to->unsent += atomic_load(&wire->unsent);
     to->calls_refused += atomic_load(&wire->calls_refused);
@@ -240,8 +270,7 @@ static void figures(const struct lh_transport *transport, struct lh_transport_fi
 
 static struct lh_tls *tls(const struct lh_transport *transport)
 {
-    (void)transport;
-    return NULL;
+    return const_wire_of(transport)->tls;
 }
 
 static void drop_untaken(struct connection *c)
@@ -267,6 +296,8 @@ static void housekeep(struct lh_transport *transport)
 
     if (grpc != NULL)
         lh_transport_housekeep(grpc);
+    else
+        lh_tls_housekeep(wire->tls);
     if (wire->config.unsent_max != 0 && atomic_load(&wire->unsent) > wire->config.unsent_max / 2)
         for_each(wire, drop_untaken);
 }
@@ -283,6 +314,7 @@ static void ask_who_answers(struct lh_transport *transport)
 {
     struct lh_transport *grpc = grpc_of(transport);
 
+    for_each(wire_of(transport), lh_connection_ask_who_answers);
     if (grpc != NULL)
         lh_transport_ask_who_answers(grpc);
 }
