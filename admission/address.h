@@ -8,12 +8,13 @@
 struct addrinfo;
 
 /* Whether something can listen on `address`, as far as can be known beforehand: whoever binds a
- * Unix socket takes it away from a living server without a word. Errors as lh_transport_create(). */
+ * Unix socket takes it away from a living server without a word. Errors as
+ * lh_transport_create(). */
 LH_MUST_USE int lh_listen_check(const char *address, char *why, size_t why_size);
 
 /* Why nobody could listen on `address`: never LH_OK. */
 LH_MUST_USE int lh_listen_explain(const char *address, char *why, size_t why_size);
 
-/* getaddrinfo() of "host:port" or "[v6]:port", and its errors; freeaddrinfo() frees `found`. May ask
- * a name server, which takes its time, unless `flags` say AI_NUMERICHOST. */
+/* getaddrinfo() of "host:port" or "[v6]:port", and its errors; freeaddrinfo() frees `found`. May
+ * ask a name server, which takes its time, unless `flags` say AI_NUMERICHOST. */
 LH_MUST_USE int lh_address_look_up(const char *address, int flags, struct addrinfo **found);

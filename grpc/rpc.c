@@ -309,8 +309,7 @@ static bool names_any(const struct lh_tls_files *tls)
 static int open_tls(
     struct lh_rpc *rpc, const struct lh_transport_config *config, char *why, size_t why_size)
 {
-    enum lh_tls_use use =
-        config->listen != NULL || config->handed ? LH_TLS_SERVES : LH_TLS_CALLS;
+    enum lh_tls_use use = config->listen != NULL || config->handed ? LH_TLS_SERVES : LH_TLS_CALLS;
     int error = LH_OK;
 
     LH_ASSERT(config->may_answer != NULL ||

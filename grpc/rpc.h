@@ -41,8 +41,9 @@
 /* gRPC C core, over TCP or a Unix socket. */
 extern const struct lh_transport_methods lh_rpc_transport;
 
-/* Serves a connection that was accepted elsewhere; of one with `handed` in its config. What has arrived
- * of it is still to be read. False: it is shutting down, and the descriptor stays the caller's. */
+/* Serves a connection that was accepted elsewhere; of one with `handed` in its config. What has
+ * arrived of it is still to be read. False: it is shutting down, and the descriptor stays the
+ * caller's. */
 LH_MUST_USE bool lh_rpc_take_connection(struct lh_transport *transport, int fd);
 
 /* For a whole process, before its first transport: gRPC no longer checks the order in which its

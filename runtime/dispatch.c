@@ -214,27 +214,6 @@ static void begin_disk(struct lh_loop *loop, struct lh_dispatch *d, struct lh_ef
     d->last_io = &io->next;
 }
 
-static void post(struct lh_loop *loop, struct lh_effect *e)
-{
-    struct outbox *o = &loop->outbox;
-
-    LH_GROW(o->items, o->capacity, o->count + 1);
-    o->items[o->count++] = (struct parcel){
-        .kind = e->kind,
-        .level = e->level,
-        .error = e->error,
-        .ticket = e->ticket,
-        .call = e->call,
-        .text = e->text,
-        .changes = e->changes,
-        .change_count = e->change_count,
-    };
-    atomic_store(&loop->outbox_waits, true);
-    e->text = NULL;
-    e->changes = NULL;
-    e->change_count = 0;
-}
-
 static void carry_out_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
     for (size_t i = 0; i < d->fx.count; i++) {
@@ -255,12 +234,12 @@ static void carry_out_locked(struct lh_loop *loop, struct lh_dispatch *d)
         case LH_FX_STOPPED:
             loop->stopped = true;
             loop->stop_error = e->error;
-            post(loop, e);
+            lh_outbox_post(loop, e);
             break;
         case LH_FX_PERSIST:
         case LH_FX_COMPLETE:
         case LH_FX_LOG:
-            post(loop, e);
+            lh_outbox_post(loop, e);
             break;
         }
     }
@@ -421,76 +400,6 @@ static void submit_disk(struct lh_loop *loop, struct lh_dispatch *d)
     }
 }
 
-static void tell_stopped(struct lh_loop *loop, int error)
-{
-    if (loop->config.on_stopped != NULL)
-        loop->config.on_stopped(loop->config.arg, error);
-    pthread_mutex_lock(&loop->lock);
-    loop->stopped_notified = true;
-    pthread_cond_broadcast(&loop->stopped_changed);
-    pthread_mutex_unlock(&loop->lock);
-}
-
-static void persist(struct lh_loop *loop, struct parcel *p)
-{
-    LH_ASSERT(loop->config.persist != NULL);
-    atomic_store(&loop->persisting, true);
-    loop->config.persist(loop->config.store, p->ticket, p->changes, p->change_count);
-    atomic_store(&loop->persisting, false);
-}
-
-static void deliver(struct lh_loop *loop, struct parcel *p)
-{
-    if (p->beat) {
-        atomic_store(&loop->beat_waits, false);
-        atomic_fetch_add(&loop->beats, 1);
-        return;
-    }
-    switch (p->kind) {
-    case LH_FX_COMPLETE:
-        loop->config.on_complete(loop->config.arg, p->call, p->error);
-        break;
-    case LH_FX_PERSIST:
-        persist(loop, p);
-        break;
-    case LH_FX_LOG:
-        lh_log(p->level, loop->config.name, "%s", p->text);
-        break;
-    case LH_FX_STOPPED:
-        tell_stopped(loop, p->error);
-        break;
-    default:
-        LH_UNREACHABLE();
-    }
-    free(p->text);
-}
-
-/* Empties the outbox, unless another thread is at it: that one will come to what we put in. With
- * the lock held, which is released while callbacks run. */
-static void empty_outbox(struct lh_loop *loop)
-{
-    if (loop->delivering)
-        return;
-    loop->delivering = true;
-    while (loop->outbox.count > 0) {
-        struct outbox full = loop->outbox;
-        loop->outbox = loop->sending;
-        loop->outbox.count = 0;
-        loop->sending = (struct outbox){0};
-        pthread_mutex_unlock(&loop->lock);
-        for (size_t i = 0; i < full.count; i++)
-            deliver(loop, &full.items[i]);
-        if (full.capacity > ITEMS_KEPT) {
-            free(full.items);
-            full = (struct outbox){0};
-        }
-        lh_dispatch_lock(loop);
-        loop->sending = full;
-    }
-    atomic_store(&loop->outbox_waits, false);
-    loop->delivering = false;
-}
-
 void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
     for (;;) {
@@ -506,7 +415,7 @@ void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
         lh_dispatch_lock(loop);
         if (d->inputs.count > 0)
             continue;
-        empty_outbox(loop);
+        lh_outbox_empty(loop);
         pthread_mutex_unlock(&loop->lock);
         break;
     }

@@ -139,14 +139,20 @@ void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link);
 /* Has the dispatch flush the link once the lock is released. */
 void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
 
+/* outbox.c. Puts a commit, a completion, a line or the end into the outbox; takes what `e` has. */
+void lh_outbox_post(struct lh_loop *loop, struct lh_effect *e);
+/* Empties the outbox, unless another thread is at it: that one will come to what we put in. With
+ * the lock held, which is released while callbacks run. */
+void lh_outbox_empty(struct lh_loop *loop);
+
 /* The end of a link that neither side asked for, for both of them. `text` lasts until the dispatch
  * has run. */
 void lh_dispatch_end_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_loop_link *link,
     int error, const char *text);
 
-/* A thread begins, or ends, a round: what the inputs in between cause, but for the steps themselves,
- * is carried out together at its end. A message leaves once for all of them, and a file is written
- * to once. */
+/* A thread begins, or ends, a round: what the inputs in between cause, but for the steps
+ * themselves, is carried out together at its end. A message leaves once for all of them, and a
+ * file is written to once. */
 void lh_dispatch_round(struct lh_loop *loop, bool begins);
 
 /* The timer has woken: a beat once the outbox has been emptied so far. */

@@ -46,8 +46,7 @@ struct lh_transport_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
      * NULL: nowhere. */
     const char *listen;
-    /* It listens nowhere, and serves connections that are brought to it: a transport's that has its
-     * own listener. */
+    /* It listens nowhere, and serves connections that another transport accepts. */
     bool handed;
     /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
     unsigned threads;
@@ -92,7 +91,7 @@ struct lh_transport_config {
      * in the clear. Both sides show certificates (tls.h). `log`, which may be NULL, is told what
      * becomes of files that replace these, by any thread; it must not call anything here. */
     struct lh_tls_files tls, foreign_tls;
-    /* What `tls` has, if that was opened before; NULL: it was not. A reference is taken. */
+    /* `tls`, if it was opened before; NULL: it was not. A reference is taken. */
     struct lh_tls *shared_tls;
     void (*log)(enum lh_level level, const char *text);
     /* With TLS: is whoever has this identity, and answers at an address, the server that was called
@@ -121,8 +120,7 @@ struct lh_transport_config {
      * it normally. `text` says more, valid during the call, may be NULL. A served link ends
      * CANCELLED, which is also what a lost connection looks like. */
     void (*on_closed)(void *arg, struct lh_transport_link *link, int error, const char *text);
-    /* Before and after the callbacks for what a thread has found to do: until the second one what
-     * they cause may wait, to be carried out together. May be NULL. */
+    /* Around a thread's callbacks: what they cause may wait for the second one. May be NULL. */
     void (*on_round)(void *arg, bool begins);
     /* The last reference to a link is gone: release what the owner's bytes refer to. May be NULL.
      * The one callback that can come after lh_transport_destroy(), from an
@@ -214,13 +212,11 @@ static inline void lh_transport_ask_who_answers(struct lh_transport *transport)
     transport->methods->ask_who_answers(transport);
 }
 
-/* Around the flushes of several links by one thread: what they have for the same connection leaves
- * together, at the latest with the second call. The pairs may be nested. */
+/* Around a thread's flushes of several links: what they have for a connection leaves together. */
 static inline void lh_transport_flush_begin(struct lh_transport *transport)
 {
     transport->methods->flush_begin(transport);
 }
-
 static inline void lh_transport_flush_end(struct lh_transport *transport)
 {
     transport->methods->flush_end(transport);

@@ -75,14 +75,13 @@ SSL_CTX *lh_tls_context(const struct lh_tls_pem *pem, bool serves)
     LH_ASSERT(context != NULL);
 
     (void)SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    (void)SSL_CTX_set_options(context,
-        SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-            SSL_OP_CIPHER_SERVER_PREFERENCE);
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+                                           SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_num_tickets(context, 0);
-    (void)SSL_CTX_set_mode(context,
-        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-            SSL_MODE_RELEASE_BUFFERS);
+    (void)SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                        SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
     SSL_CTX_set_verify(
         context, SSL_VERIFY_PEER | (serves ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
@@ -177,7 +176,7 @@ void lh_tls_say_failure(const SSL *ssl, char *text, size_t size)
     unsigned long error = ERR_peek_error();
 
     if (verified != X509_V_OK)
-        (void)snprintf(text, size, "the certificate does not hold: %s",
+        (void)snprintf(text, size, "certificate verify failed: %s",
             X509_verify_cert_error_string(verified));
     else if (error != 0 && ERR_reason_error_string(error) != NULL)
         (void)snprintf(text, size, "TLS: %s", ERR_reason_error_string(error));

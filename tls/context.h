@@ -1,7 +1,7 @@
-/* What OpenSSL needs to speak TLS with the files of tls.h: for a transport of ours, which reads and
- * writes its sockets itself. Both sides show a certificate and check the other's. TLS 1.2 and 1.3,
- * without compression, renegotiation, tickets or sessions that are taken up again: one would keep an
- * identity that was withdrawn. Any thread. */
+/* What OpenSSL needs to speak TLS with the files of tls.h: for a transport of ours, which reads
+ * and writes its sockets itself. Both sides show a certificate and check the other's. TLS 1.2 and
+ * 1.3, without compression, renegotiation, tickets or sessions that are taken up again: one would
+ * keep an identity that was withdrawn. Any thread. */
 #pragma once
 
 #include "tls/tls.h"
@@ -11,12 +11,12 @@
 /* As the protocol is called in a handshake (ALPN). */
 #define LH_TLS_PROTOCOL "leasehold/1"
 
-/* A context of what `pem` has, for one side; SSL_CTX_free() frees it. The contents were found usable
- * before (tls.h). */
+/* A context of what `pem` has, for one side; SSL_CTX_free() frees it. The contents were found
+ * usable before (tls.h). */
 SSL_CTX *lh_tls_context(const struct lh_tls_pem *pem, bool serves);
 
-/* A connection's part of a client, for whoever answers at `host`: its certificate has to be for that
- * name or address. */
+/* A connection's part of a client, for whoever answers at `host`: its certificate has to be for
+ * that name or address. */
 void lh_tls_expect_host(SSL *ssl, const char *host);
 
 /* Who the other side's certificate says that it is, after the handshake. False: nobody, and

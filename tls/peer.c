@@ -123,8 +123,8 @@ bool lh_certificate_name(X509 *leaf, char identity[LH_LINK_IDENTITY_MAX + 1])
 static bool name_of_first(BIO *from, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
     X509 *leaf = from == NULL ? NULL : PEM_read_bio_X509(from, NULL, NULL, NULL);
-    bool known =
-        leaf == NULL ? refuse(identity, "the certificate cannot be read") : lh_certificate_name(leaf, identity);
+    bool known = leaf == NULL ? refuse(identity, "the certificate cannot be read")
+                              : lh_certificate_name(leaf, identity);
 
     X509_free(leaf);
     BIO_free(from);

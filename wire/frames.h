@@ -88,7 +88,8 @@ bool lh_open_get(const uint8_t *from, size_t size, uint16_t *method, uint32_t *t
 #define LH_CLOSE_BYTES_MAX (8u + LH_FRAME_TEXT_BYTES_MAX)
 
 /* Returns the size. A longer text is cut. `text` may be NULL. */
-size_t lh_close_put(uint8_t to[LH_CLOSE_BYTES_MAX], uint32_t last_link, int error, const char *text);
+size_t lh_close_put(
+    uint8_t to[LH_CLOSE_BYTES_MAX], uint32_t last_link, int error, const char *text);
 /* `text` ends with NUL. */
 bool lh_close_get(const uint8_t *from, size_t size, uint32_t *last_link, int *error,
     char text[LH_FRAME_TEXT_BYTES_MAX + 1]);

@@ -55,9 +55,9 @@ struct link {
     bool wanted;
     bool got_message; /* a whole one */
     bool counted;     /* OPEN was staged, and the peer counts it */
-    bool opened_due;    /* to be reported */
-    bool end_due;       /* likewise, behind what is in the inbox ... */
-    bool at_once;       /* ... as far as its owner asks for that: it ended in the middle */
+    bool opened_due;  /* to be reported */
+    bool end_due;     /* likewise, behind what is in the inbox ... */
+    bool at_once;     /* ... as far as its owner asks for that: it ended in the middle */
     int end_error;
     char *end_text;
     struct lh_timer timer;
@@ -173,8 +173,8 @@ struct link *lh_mux_add_link(struct lh_mux *mux, uint32_t id, enum lh_method met
 void lh_mux_free_link(struct lh_mux *mux, struct link *link);
 /* What is queued is dropped. */
 void lh_mux_drop_queue(struct lh_mux *mux, struct link *link);
-/* The link is over, whoever ended it; its owner is to be notified, unless it ended it. What has come
- * whole before is delivered first, but `at_once` only while its owner asks for it. */
+/* The link is over, whoever ended it; its owner is to be notified, unless it ended it. What has
+ * come whole before is delivered first, but `at_once` only while its owner asks for it. */
 void lh_mux_end_link(
     struct lh_mux *mux, struct link *link, int error, const char *text, bool at_once);
 /* The peer broke the format. */

@@ -257,7 +257,7 @@ void lh_mux_end_link(
         waiting_remove(mux, link);
     }
     lh_timer_unset(&mux->timers, &link->timer);
-    if (link->opened_due) { /* and nobody was told that it began */
+    if (link->opened_due) { /* and nobody knows that it began */
         link->opened_due = false;
         disown(mux, link);
         free_if_done(mux, link);
@@ -450,8 +450,7 @@ static void life_is_due(struct lh_mux *mux)
     struct lh_instant silent = lh_instant_add(mux->heard, mux->config.ping_after);
 
     if (mux->ping_sent.ns != UINT64_MAX) {
-        if (lh_instant_reached(
-                mux->now, lh_instant_add(mux->ping_sent, mux->config.ping_timeout)))
+        if (lh_instant_reached(mux->now, lh_instant_add(mux->ping_sent, mux->config.ping_timeout)))
             lh_mux_break(mux, "the other end has not answered a ping");
     } else if (mux->greeted && lh_instant_reached(mux->now, silent)) {
         mux->ping_sent = mux->now;

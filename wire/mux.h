@@ -68,8 +68,8 @@ void lh_mux_destroy(struct lh_mux *mux); /* its links, too; NULL is allowed */
 
 /* ---- links ---- */
 
-/* Whether a further link can be opened: the connection is not broken, and neither end goes away. One
- * more than the peer serves waits for another one's end. */
+/* Whether a further link can be opened: the connection is not broken, and neither end goes away.
+ * One more than the peer serves waits for another one's end. */
 bool lh_mux_may_open(const struct lh_mux *mux);
 /* Only if it may. `timeout`: of the whole call, LH_DURATION_FOREVER for none. */
 struct lh_mux_link *lh_mux_open(struct lh_mux *mux, enum lh_method method,
@@ -100,8 +100,8 @@ struct lh_mux_part {
 };
 /* The first parts of what is to be written now, at most `max`; 0: nothing. They stay valid until
  * lh_mux_written(), other calls in between too. */
-size_t lh_mux_output(struct lh_mux *mux, struct lh_mux_part *parts, size_t max,
-    struct lh_instant now);
+size_t lh_mux_output(
+    struct lh_mux *mux, struct lh_mux_part *parts, size_t max, struct lh_instant now);
 void lh_mux_written(struct lh_mux *mux, size_t bytes);
 /* Whether there is something to write. */
 bool lh_mux_has_output(const struct lh_mux *mux);
@@ -133,8 +133,8 @@ void lh_mux_tick(struct lh_mux *mux, struct lh_instant now);
 
 /* Takes no further links, and says so; those that are open go on. */
 void lh_mux_go_away(struct lh_mux *mux, int error, const char *text);
-/* The connection is lost, or is to be: all links end with UNAVAILABLE and the text; served ones with
- * CANCELLED. */
+/* The connection is lost, or is to be: all links end with UNAVAILABLE and the text; served ones
+ * with CANCELLED. */
 void lh_mux_break(struct lh_mux *mux, const char *text);
 /* NULL: it is not broken. What is still to be written is a last word to the peer. */
 const char *lh_mux_broken(const struct lh_mux *mux);

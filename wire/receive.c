@@ -67,7 +67,7 @@ static void take_goaway(struct lh_mux *mux)
     int error;
 
     if (!lh_close_get(mux->control, mux->frame.length, &last, &error, text)) {
-        lh_mux_violated(mux, "a malformed farewell");
+        lh_mux_violated(mux, "a malformed GOAWAY");
         return;
     }
     mux->peer_going = true;
@@ -99,10 +99,10 @@ static void take_open(struct lh_mux *mux)
     count_second(mux);
     mux->begun++;
     enum lh_method method = lh_mux_method_of(number);
-    struct link *link = lh_mux_add_link(mux, id, method == LH_METHOD_NONE ? LH_METHOD_STAT : method);
+    struct link *link =
+        lh_mux_add_link(mux, id, method == LH_METHOD_NONE ? LH_METHOD_STAT : method);
     if (mux->going || method == LH_METHOD_NONE) {
-        lh_mux_close(mux, &link->base,
-            mux->going ? LH_ERR_UNAVAILABLE : LH_ERR_UNIMPLEMENTED,
+        lh_mux_close(mux, &link->base, mux->going ? LH_ERR_UNAVAILABLE : LH_ERR_UNIMPLEMENTED,
             mux->going ? "the server is going away" : "no such method");
         return;
     }

@@ -45,7 +45,8 @@ static uint8_t *scratch(struct lh_mux *mux, size_t size, struct lh_block **block
 static struct staged *stage(
     struct lh_mux *mux, struct lh_block *block, const uint8_t *bytes, size_t size)
 {
-    struct staged *last = mux->out_count == 0 ? NULL : &mux->out[mux->out_first + mux->out_count - 1];
+    struct staged *last =
+        mux->out_count == 0 ? NULL : &mux->out[mux->out_first + mux->out_count - 1];
 
     mux->out_bytes += size;
     if (last != NULL && last->block == block && last->bytes + last->size == bytes &&
@@ -160,8 +161,8 @@ static uint32_t covered(const struct lh_mux *mux, const struct link *link, uint3
 }
 
 /* Bytes [from, from + size) of a message, and their header, as parts by reference. */
-static struct staged *stage_referred(struct lh_mux *mux, const struct lh_buf *bytes, size_t from,
-    const struct lh_frame *frame)
+static struct staged *stage_referred(
+    struct lh_mux *mux, const struct lh_buf *bytes, size_t from, const struct lh_frame *frame)
 {
     struct lh_block *block;
     uint8_t *at = scratch(mux, LH_FRAME_BYTES, &block);

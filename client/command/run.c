@@ -186,10 +186,9 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     const struct lh_flag tls[] = {LH_TLS_FLAGS(common->tls)};
     for (size_t i = 0; i < LH_TLS_FLAG_COUNT; i++)
         table[count++] = tls[i];
-    table[count++] =
-        (struct lh_flag){LH_FLAG("transport", ENUM, &common->transport, "wire"),
-            .choices = lh_transport_names,
-            .help = "how servers are called: by the project's own protocol, or by gRPC"};
+    table[count++] = (struct lh_flag){LH_FLAG("transport", ENUM, &common->transport, "wire"),
+        .choices = lh_transport_names,
+        .help = "how servers are called: by the project's own protocol, or by gRPC"};
     if (!command->no_json)
         table[count++] = (struct lh_flag){
             LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON", .shared = true};

@@ -221,8 +221,8 @@ struct lh_cluster_options {
      * The session is the library's own ("lookups of files"). 0: none are remembered, and there is
      * no session. */
     uint32_t lookups_max;
-    /* How servers are called: "wire", the project's own protocol, or "grpc". NULL: as the environment
-     * variable LEASEHOLD_TRANSPORT says, and otherwise by the wire. */
+    /* How servers are called: "wire", the project's own protocol, or "grpc". NULL: as the
+     * environment variable LEASEHOLD_TRANSPORT says, and otherwise by the wire. */
     const char *transport;
 };
 

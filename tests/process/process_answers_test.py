@@ -26,7 +26,7 @@ class Impostor:
         self.context.load_cert_chain(os.path.join(folder, "cert.pem"),
                                      os.path.join(folder, "key.pem"))
         self.context.verify_mode = ssl.CERT_REQUIRED
-        self.context.set_alpn_protocols(["h2"])
+        self.context.set_alpn_protocols(["leasehold/1", "h2"])
         self.finished = 0
         self.heard = b""
         self.listener = socket.socket()
@@ -59,6 +59,13 @@ class Impostor:
 
 
 class AnswersTest(TlsTest):
+    TRANSPORT = "wire"
+    FIRST_BYTES = b"\x81"
+
+    def setUp(self):
+        super().setUp()
+        os.environ["LEASEHOLD_TRANSPORT"] = self.TRANSPORT
+        self.addCleanup(os.environ.pop, "LEASEHOLD_TRANSPORT")
 
     def by_hand(self, uri):
         """A certificate for servers that the command would not make so: of a client, or without a
@@ -94,7 +101,7 @@ class AnswersTest(TlsTest):
         """Each was connected to; and only that one was sent anything."""
         wait_for("all to be called", lambda: all(i.finished > 0 for i in impostors.values()))
         self.assertEqual([who for who, i in impostors.items() if i.heard], [whom])
-        self.assertTrue(impostors[whom].heard.startswith(b"PRI * HTTP/2.0"))
+        self.assertTrue(impostors[whom].heard.startswith(self.FIRST_BYTES))
 
     def begin(self, program, *flags):
         """A server alone; its log."""
@@ -180,7 +187,7 @@ class AnswersTest(TlsTest):
             master.address = new
             master.start()
             wait_for("it to call there", lambda i=impostor: i.finished > 0)
-            self.assertEqual(impostor.heard.startswith(b"PRI"), called, who)
+            self.assertEqual(impostor.heard.startswith(self.FIRST_BYTES), called, who)
 
     def file_led_by(self, server, replication):
         """A file with so many replicas, whose primary is that server."""
@@ -213,8 +220,8 @@ class AnswersTest(TlsTest):
             for caller in callers:
                 # The master may call there, too: it asks any chunkserver who it is (SES-8).
                 tries = (self.calls(server, folder, caller) for _ in range(3))
-                self.assertTrue(any(heard.startswith(b"PRI") == called for heard in tries),
-                                (folder, caller))
+                self.assertTrue(any(heard.startswith(self.FIRST_BYTES) == called
+                                    for heard in tries), (folder, caller))
 
     def calls(self, server, folder, caller):
         """What is heard at the address of `server` by whoever has that folder's certificate."""
@@ -232,6 +239,11 @@ class AnswersTest(TlsTest):
         server.start()
         self.cluster.wait_ready()
         return impostor.heard
+
+
+class GrpcAnswersTest(AnswersTest):
+    TRANSPORT = "grpc"
+    FIRST_BYTES = b"PRI * HTTP/2.0"
 
 
 if __name__ == "__main__":

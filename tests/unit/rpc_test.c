@@ -1,5 +1,5 @@
-/* Links over real gRPC: what arrives, in which order, and what each way of ending looks like. A few
- * calls are made as a stranger's client would. */
+/* Links over real sockets, by each transport: what arrives, in which order, and what each way of
+ * ending looks like. A few calls are made as a stranger's client would. */
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "grpc/rpc.h"
@@ -675,6 +675,37 @@ static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **stat
     unlink(path + strlen("unix:"));
 }
 
+/* A server of an older release: the first link finds out, what is opened after it is carried. */
+static void a_server_without_the_wire_is_called_over_grpc(void **state)
+{
+    const struct lh_transport_methods *before = tested;
+    struct end server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    tested = &lh_rpc_transport;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    tested = &lh_wire_transport;
+    end_begin(&client, NULL);
+    tested = before;
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
+    EXPECT(&client, strstr(client.text, "speaks gRPC alone") != NULL);
+    lh_transport_link_unref(link);
+    link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 1));
+    lh_transport_link_flush(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    EXPECT(&client, client.closed == 1);
+    lh_transport_link_unref(link);
+    end_finish(&client);
+    end_finish(&server);
+}
+
 /* ---- strangers ---- */
 
 /* gRPC's status codes, as they are on the wire. */
@@ -865,6 +896,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_peer_is_unavailable),
         cmocka_unit_test(a_peer_that_falls_silent_is_noticed),
         cmocka_unit_test(an_address_that_cannot_be_listened_on_is_refused_by_name),
+        cmocka_unit_test(a_server_without_the_wire_is_called_over_grpc),
         cmocka_unit_test(an_unknown_method_is_unimplemented),
         cmocka_unit_test(a_unary_call_without_a_request_is_malformed),
         cmocka_unit_test(a_stranger_s_oversized_message_is_refused),

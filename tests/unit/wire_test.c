@@ -534,8 +534,7 @@ static void one_schedule(uint64_t seed)
     server.stage_bytes = 1 + (uint32_t)lh_prng_below(&r, 256 << 10);
     begin_with(&p, &client, &server);
     for (int i = 0; i < LINKS; i++) {
-        c[i].link = lh_mux_open(
-            p.client.mux, LH_METHOD_APPEND, LH_DURATION_FOREVER, &c[i], p.now);
+        c[i].link = lh_mux_open(p.client.mux, LH_METHOD_APPEND, LH_DURATION_FOREVER, &c[i], p.now);
         c[i].open = true;
         lh_mux_read(p.client.mux, c[i].link);
     }
@@ -557,7 +556,8 @@ static void one_schedule(uint64_t seed)
         n += write_some(&p.server, most, p.now);
         n += read_some(&p.client, &p.server.to, most, p.now);
         if (lh_mux_broken(p.server.mux) != NULL || lh_mux_broken(p.client.mux) != NULL)
-            fail_msg("seed %" PRIu64 ": %s", seed, lh_mux_broken(lh_mux_broken(p.server.mux) != NULL ? p.server.mux : p.client.mux));
+            fail_msg("seed %" PRIu64 ": %s", seed,
+                lh_mux_broken(lh_mux_broken(p.server.mux) != NULL ? p.server.mux : p.client.mux));
         struct lh_mux_event e;
         while ((e = lh_mux_next(p.server.mux)).kind != LH_MUX_NOTHING) {
             n++;

@@ -1,5 +1,5 @@
-/* How a connection begins that is opened here: its address is looked up, by a thread if that takes a
- * name server, and each that it has is tried. */
+/* How a connection begins that is opened here: its address is looked up, by a thread if that
+ * takes a name server, and each that it has is tried. */
 #include "admission/address.h"
 #include "base/alloc.h"
 #include "wire/sockets/internal.h"

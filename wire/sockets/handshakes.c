@@ -94,8 +94,8 @@ static bool is_meant(struct connection *c, char *identity, char *why)
     const SSL *ssl = lh_secure_ssl(c->secure);
 
     if (!lh_tls_peer_of(ssl, identity)) {
-        (void)snprintf(why, REFUSAL_BYTES,
-            "who answers there shows a certificate of nobody: %s", identity);
+        (void)snprintf(
+            why, REFUSAL_BYTES, "who answers there shows a certificate of nobody: %s", identity);
         return false;
     }
     if (!may_answer(c, identity, why))
@@ -112,9 +112,9 @@ void lh_connection_ask_who_answers(struct connection *c)
     char why[REFUSAL_BYTES];
 
     pthread_mutex_lock(&c->lock);
-    char *identity =
-        c->serves || c->identity == NULL || c->state != CONNECTION_OPEN ? NULL
-                                                                        : lh_strdup(c->identity);
+    char *identity = c->serves || c->identity == NULL || c->state != CONNECTION_OPEN
+                         ? NULL
+                         : lh_strdup(c->identity);
     pthread_mutex_unlock(&c->lock);
     if (identity == NULL)
         return;
@@ -132,10 +132,8 @@ static const struct {
     const char *says, *hint;
 } hints[] = {
     {"wrong version number", "the server does not speak TLS"},
-    {"certificate has expired", "the server's certificate has expired or is of an authority that "
-                                "is not trusted here"},
     {"mismatch", "the server's certificate is for other hosts than the one that was dialled"},
-    {"certificate does not hold", "the server's certificate has expired or is of an authority that "
+    {"certificate verify failed", "the server's certificate has expired or is of an authority that "
                                   "is not trusted here"},
     {"", "perhaps the server does not trust this side's certificate: its log says why"},
 };
@@ -177,8 +175,8 @@ static void secured(struct connection *c, char *identity, const char *refusal)
 static void finish(struct connection *c)
 {
     char identity[LH_LINK_IDENTITY_MAX + 1] = "", why[REFUSAL_BYTES] = "";
-    bool good = c->serves ? lh_tls_peer_of(lh_secure_ssl(c->secure), identity)
-                          : is_meant(c, identity, why);
+    bool good =
+        c->serves ? lh_tls_peer_of(lh_secure_ssl(c->secure), identity) : is_meant(c, identity, why);
     const char *refusal = good ? NULL : c->serves ? identity : why;
 
     pthread_mutex_lock(&c->lock);

@@ -1,6 +1,6 @@
 /* The wire's driver, for its files: transport.c (a node's end), links.c (the door's operations on
- * links), connections.c (a connection's bytes and events), dialling.c (how one begins that is opened
- * here), listening.c (and one that is accepted), loops.c (the threads).
+ * links), connections.c and reading.c (a connection's bytes and events), dialling.c (how one begins that is
+ * opened here), listening.c (and one that is accepted), loops.c (the threads).
  *
  * Locks: wire->lock before connection->lock before loop->lock. The owner is called with none of
  * them held, and what it calls here may be called under locks of its own.
@@ -15,9 +15,9 @@
 #include "runtime/transport.h"
 #include "wire/mux.h"
 
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <openssl/ssl.h>
 #include <uthash.h>
 
 struct addrinfo;
@@ -35,7 +35,7 @@ struct wire_link {
     /* Under the connection's lock. */
     struct lh_mux_link *mux; /* NULL: over */
     unsigned callbacks;      /* the owner is being called for it */
-    bool silent;             /* the owner closed it, or was told of its end */
+    bool silent;             /* the owner closed it, or knows of its end */
     bool end_waits;          /* for callbacks */
     int end_error;
     char *end_text;
@@ -57,28 +57,28 @@ struct connection {
     struct wire *wire;
     struct loop *loop;
     bool serves;
-    char *peer;                    /* an accepted one's, as links are told */
+    char *peer;                     /* an accepted one's, as links hear of it */
     struct lh_connection *admitted; /* an accepted one's; NULL: not known */
-    char *server;                  /* an opened one's: where, and perhaps who */
+    char *server;                   /* an opened one's: where, and perhaps who */
     enum lh_server_kind kind;
     enum lh_mux_class class_;
 
-    uint64_t generation;            /* of the certificates that an opened one shows */
-    struct secure *secure;          /* NULL: in the clear. Made with the handshake */
+    uint64_t generation;   /* of the certificates that an opened one shows */
+    struct secure *secure; /* NULL: in the clear. Made with the handshake */
 
-    pthread_mutex_t lock; /* for all below */
-    char *identity;       /* of the other end, with TLS; NULL: not known (yet) */
-    char *refusal;        /* why no call of it is served; NULL: they are */
+    pthread_mutex_t lock;                /* for all below */
+    char *identity;                      /* of the other end, with TLS; NULL: not known (yet) */
+    char *refusal;                       /* why no call of it is served; NULL: they are */
     _Atomic enum connection_state state; /* the loop reads it without the lock */
-    int fd; /* -1: none. Closed by the loop alone */
+    int fd;                              /* -1: none. Closed by the loop alone */
     struct lh_mux *mux;
     bool writing, write_again; /* somebody writes; there is more since */
     bool full;                 /* the socket took no more */
     uint32_t room_edges;       /* times that it said to take more */
     bool write_failed;
-    uint64_t counted_queued, counted_waiting; /* as they are in the wire's sums */
-    struct lh_instant used;                   /* when its last link ended */
-    struct lh_instant armed;                  /* the loop looks at it then at the latest */
+    uint64_t counted_queued, counted_waiting;  /* as they are in the wire's sums */
+    struct lh_instant used;                    /* when its last link ended */
+    struct lh_instant armed;                   /* the loop looks at it then at the latest */
     struct addrinfo *addresses, *next_address; /* an opened one's */
 
     /* The loop's, under its lock. */
@@ -87,6 +87,9 @@ struct connection {
     struct connection *next_kicked;
     /* The loop thread's. */
     bool listed, hot;
+    bool was_crowded; /* in the last second */
+    unsigned calls_begun;
+    uint64_t calls_second;
     _Atomic bool read_due; /* something may have come that no event speaks of */
     struct connection *next_hot;
     struct connection *previous, *next; /* all of the loop */
@@ -133,7 +136,7 @@ struct loop {
     uint8_t *block_bytes;
     size_t block_used;
     struct connection *connections;
-    struct connection *hot; /* to be looked at once more in this round */
+    struct connection *hot; /* to be looked at again in this round */
 
     pthread_mutex_t lock; /* for all below */
     struct connection *kicked;
@@ -153,7 +156,8 @@ struct wire {
     unsigned listener_count;
     int port;
     char *unlink_path; /* of a Unix socket */
-    _Atomic uint64_t connections, served, unsent, waiting, calls_refused, peer_calls_refused, replies_dropped;
+    _Atomic uint64_t connections, served, unsent, waiting, calls_refused, peer_calls_refused,
+        replies_dropped;
     _Atomic bool stopping;
 
     pthread_mutex_t lock; /* for all below */
@@ -162,11 +166,11 @@ struct wire {
     struct connection *table;  /* opened ones, for new links */
     struct grpc_only *grpc_only;
     struct tls_side sides[2]; /* clients, servers */
-    unsigned resolving; /* threads */
+    unsigned resolving;       /* threads */
     bool started, over;
 
-    struct lh_tls *tls;     /* NULL: in the clear */
-    SSL_CTX *offer_context; /* the accepting loop's, to look at what a client offers */
+    struct lh_tls *tls;              /* NULL: in the clear */
+    SSL_CTX *offer_context;          /* the accepting loop's, to look at what a client offers */
     pthread_mutex_t handshakes_lock; /* for all below */
     pthread_cond_t handshakes_changed;
     struct connection *handshakes; /* that have a step to make; each with a reference */
@@ -190,8 +194,7 @@ void lh_wire_unref(struct wire *wire);
 struct lh_transport *lh_wire_grpc(struct wire *wire);
 
 /* links.c */
-struct wire_link *lh_wire_link_create(
-    struct connection *c, enum lh_method method, bool served);
+struct wire_link *lh_wire_link_create(struct connection *c, enum lh_method method, bool served);
 void lh_wire_link_unref(struct wire_link *link);
 /* With the connection's lock held, which it lets go of while the owner is called: it is over. */
 void lh_wire_link_ended(struct wire_link *link, int error, char *text);
@@ -222,14 +225,23 @@ void lh_connection_begin_mux(struct connection *c);
 void lh_connection_service(struct connection *c);
 /* By its loop alone. */
 void lh_connection_ready(struct connection *c, uint32_t events);
-void lh_connection_report(struct connection *c);
 void lh_connection_tick(struct connection *c, struct lh_instant now);
 void lh_connection_end(struct connection *c);
+/* Before it: nothing is sent any more; what the other end still sends is dropped, until it closes the
+ * connection or the time has come. */
+void lh_connection_say_end(struct connection *c);
+void lh_connection_hear_out(struct connection *c, struct lh_instant until);
 /* With its lock held. */
 void lh_connection_break(struct connection *c, const char *text);
 void lh_connection_count(struct connection *c);
 /* It is not for new links any more. */
 void lh_connection_forget(struct connection *c);
+
+/* reading.c. By its loop alone. `ends`: its end is known to come. */
+void lh_connection_read(struct connection *c, bool ends);
+void lh_connection_report(struct connection *c);
+/* It broke; `error`: errno, 0: the other end closed it. */
+void lh_connection_lost(struct connection *c, int error);
 
 /* dialling.c. With the connection's lock held. */
 void lh_connection_dial(struct connection *c);
@@ -255,6 +267,6 @@ void lh_loop_arm(struct connection *c, struct lh_instant at);
 bool lh_loop_watch(struct connection *c);
 void lh_loop_list(struct connection *c);
 void lh_loop_unlist(struct connection *c);
-/* By the loop's thread: once more in this round. */
+/* By the loop's thread: look at it again in this round. */
 void lh_loop_heat(struct connection *c);
 bool lh_loop_is_mine(const struct loop *loop);

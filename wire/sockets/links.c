@@ -61,8 +61,7 @@ static void report_end(struct wire_link *link)
     link->silent = true;
     link->end_waits = false;
     pthread_mutex_unlock(&c->lock);
-    c->wire->config.on_closed(
-        c->wire->config.arg, &link->base, link->end_error, link->end_text);
+    c->wire->config.on_closed(c->wire->config.arg, &link->base, link->end_error, link->end_text);
     lh_wire_link_unref(link); /* the connection's */
     pthread_mutex_lock(&c->lock);
 }
@@ -128,9 +127,8 @@ static bool speaks_grpc_alone(struct wire *wire, const char *server)
 
 /* A connection for new links to that server: the one that there is, or a new one. With wire->lock
  * held. With a reference. */
-static struct connection *connection_to(
-    struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_,
-    uint64_t generation)
+static struct connection *connection_to(struct wire *wire, const char *server,
+    enum lh_server_kind kind, enum lh_mux_class class_, uint64_t generation)
 {
     struct connection *c;
     size_t size = strlen(server) + 3;

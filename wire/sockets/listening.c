@@ -2,9 +2,9 @@
 #include "admission/address.h"
 #include "base/alloc.h"
 #include "grpc/rpc.h"
+#include "tls/context.h"
 #include "wire/frames.h"
 #include "wire/sockets/internal.h"
-#include "tls/context.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,16 +19,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG      1024
-#define UNIX_PREFIX  "unix:"
+#define BACKLOG       1024
+#define UNIX_PREFIX   "unix:"
 #define TLS_HANDSHAKE 22u
 /* A ClientHello has no more, or it is none of ours. */
 #define HELLO_BYTES_MAX (16u << 10)
 
 /* ---- listening ---- */
 
-static int add_listener(struct wire *wire, int family, const struct sockaddr *address,
-    socklen_t size, bool alone)
+static int add_listener(
+    struct wire *wire, int family, const struct sockaddr *address, socklen_t size, bool alone)
 {
     int one = 1, no = 0;
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -114,8 +114,8 @@ int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why
     if (error != LH_OK)
         return error;
     bool is_unix = strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0;
-    int failed = is_unix ? listen_unix(wire, address + strlen(UNIX_PREFIX))
-                         : listen_tcp(wire, address);
+    int failed =
+        is_unix ? listen_unix(wire, address + strlen(UNIX_PREFIX)) : listen_tcp(wire, address);
     return failed == 0 ? LH_OK : lh_listen_explain(address, why, why_size);
 }
 
@@ -181,8 +181,8 @@ void lh_wire_accept(struct loop *loop, const struct listener *listener)
     for (;;) {
         socklen_t size = sizeof from;
         memset(&from, 0, sizeof from);
-        int fd = accept4(
-            listener->fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd =
+            accept4(listener->fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return; /* of what may pass, a process that limits its connections hears again */
         take_on(loop->wire, fd, &from);
@@ -238,7 +238,8 @@ static void decide_secure(struct connection *c, const uint8_t *hello, size_t siz
 void lh_connection_decide(struct connection *c)
 {
     uint8_t first[HELLO_BYTES_MAX];
-    ssize_t n = recv(c->fd, first, c->wire->tls != NULL ? sizeof first : 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n =
+        recv(c->fd, first, c->wire->tls != NULL ? sizeof first : 1, MSG_PEEK | MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;

@@ -104,8 +104,7 @@ void lh_loop_arm(struct connection *c, struct lh_instant at)
 
 bool lh_loop_watch(struct connection *c)
 {
-    struct epoll_event event = {
-        .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
 
     return epoll_ctl(c->loop->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0;
 }
@@ -235,19 +234,39 @@ static bool goes_on(struct loop *loop)
     return on;
 }
 
+/* All connections of the loop, each with a reference, at the end NULL. */
+static struct connection **collect(struct loop *loop)
+{
+    struct connection **all = NULL;
+    size_t count = 0, capacity = 0;
+
+    pthread_mutex_lock(&loop->lock);
+    for (struct connection *c = loop->connections; c != NULL; c = c->next) {
+        LH_GROW(all, capacity, count + 2);
+        lh_connection_ref(c);
+        all[count++] = c;
+    }
+    pthread_mutex_unlock(&loop->lock);
+    LH_GROW(all, capacity, count + 1);
+    all[count] = NULL;
+    return all;
+}
+
+/* A close of a socket with something unread resets the connection, and the other end loses what was
+ * sent before: so each says that it sends no more, and hears the other out for a moment. */
 static void end_all(struct loop *loop)
 {
-    for (;;) {
-        pthread_mutex_lock(&loop->lock);
-        struct connection *c = loop->connections;
-        if (c != NULL)
-            lh_connection_ref(c);
-        pthread_mutex_unlock(&loop->lock);
-        if (c == NULL)
-            break;
-        lh_connection_end(c);
-        lh_connection_unref(c);
+    struct connection **all = collect(loop);
+    struct lh_instant until = lh_instant_add(lh_wire_now(), loop->wire->config.grace);
+
+    for (struct connection **c = all; *c != NULL; c++)
+        lh_connection_say_end(*c);
+    for (struct connection **c = all; *c != NULL; c++) {
+        lh_connection_hear_out(*c, until);
+        lh_connection_end(*c);
+        lh_connection_unref(*c);
     }
+    free(all);
     look_at_kicked(loop);
     look_at_hot(loop);
 }

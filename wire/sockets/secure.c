@@ -131,8 +131,8 @@ static void take_made(struct secure *s)
 static ssize_t send_rest(struct secure *s)
 {
     while (s->sent < s->sending.size) {
-        ssize_t n = send(s->fd, s->sending.at + s->sent, s->sending.size - s->sent,
-            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(
+            s->fd, s->sending.at + s->sent, s->sending.size - s->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -229,7 +229,8 @@ enum lh_secure_step lh_secure_handshake(struct secure *s, char *why, size_t why_
     if (s->sent == s->sending.size)
         take_made(s);
     pthread_mutex_unlock(&s->lock);
-    (void)send_rest(s); /* an alert, too; what the socket does not take is sent with the next event */
+    (void)send_rest(
+        s); /* an alert, too; what the socket does not take is sent with the next event */
     return step;
 }
 

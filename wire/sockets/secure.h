@@ -26,7 +26,7 @@ ssize_t lh_secure_read(struct secure *s, uint8_t *to, size_t most);
 
 /* Encrypts the parts; only when nothing is left to be sent of those before. */
 void lh_secure_encrypt(struct secure *s, const struct lh_mux_part *parts, size_t count);
-/* Whether something is to be sent; and sends it. Returns the bytes of parts that have been sent whole
- * with it, or -1 with errno as send(2). */
+/* Whether something is to be sent; and sends it. Returns the bytes of parts that have been sent
+ * whole with it, or -1 with errno as send(2). */
 bool lh_secure_has_output(struct secure *s);
 ssize_t lh_secure_send(struct secure *s);

@@ -200,7 +200,7 @@ static void send_away(struct connection *c)
     lh_loop_kick(c);
 }
 
-/* Some time for what is under way. */
+/* Some time for calls in flight. */
 static void wait_for_calls(struct wire *wire)
 {
     struct lh_instant until = lh_instant_add(lh_wire_now(), wire->config.grace);
