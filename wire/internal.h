@@ -116,8 +116,6 @@ struct lh_mux {
 
 /* What a message takes of a window beside its bytes: empty ones are bounded, too. */
 #define LH_MUX_MESSAGE_COST 64u
-/* Links that are opened before it is known how many the peer serves. */
-#define LH_MUX_FIRST_LINKS 16u
 
 static inline struct link *lh_mux_link_of(struct lh_mux_link *link)
 {
@@ -186,7 +184,7 @@ void lh_mux_open_waiting(struct lh_mux *mux);
 /* Whether one more link may be open there. */
 static inline bool lh_mux_may_begin(const struct lh_mux *mux)
 {
-    return mux->counted < (mux->greeted ? mux->peer.links_max : LH_MUX_FIRST_LINKS);
+    return mux->greeted && mux->counted < mux->peer.links_max;
 }
 /* Whether the queue's first message may go on or begin. */
 static inline bool lh_mux_may_send(const struct link *link)

@@ -140,7 +140,6 @@ struct link *lh_mux_add_link(struct lh_mux *mux, uint32_t id, enum lh_method met
 {
     const struct lh_method_info *info = lh_method_info(method);
     struct link *link = lh_alloc(sizeof *link);
-    uint32_t window = mux->config.window;
 
     link->base.id = id;
     link->base.method = method;
@@ -149,8 +148,8 @@ struct link *lh_mux_add_link(struct lh_mux *mux, uint32_t id, enum lh_method met
                         !lh_wire_in_pieces(method, mux->config.serves ? LH_REQUEST : LH_REPLY);
     lh_mux_messages_init(&link->queue);
     lh_mux_messages_init(&link->inbox);
-    link->credit = mux->greeted ? mux->peer.window : LH_MUX_FIRST_WINDOW;
-    link->allowed = window > LH_MUX_FIRST_WINDOW ? window : LH_MUX_FIRST_WINDOW;
+    link->credit = mux->greeted ? mux->peer.window : 0;
+    link->allowed = mux->config.window;
     link->timer.fire = call_times_out;
     lh_idmap_add(&mux->links, link);
     mux->last_link = id;
@@ -371,6 +370,30 @@ unsigned lh_mux_drop_untaken(struct lh_mux *mux, struct lh_instant since)
     return dropped;
 }
 
+struct lh_mux_link *lh_mux_unbegun(const struct lh_mux *mux, struct lh_instant *ends, bool *asks)
+{
+    struct link *link = lh_idmap_from(&mux->links, 0);
+
+    if (mux->greeted || link == NULL || link->end_due)
+        return NULL;
+    *ends = lh_timer_is_set(&link->timer) ? link->timer.at : LH_INSTANT_NEVER;
+    *asks = link->wanted;
+    return &link->base;
+}
+
+bool lh_mux_take_back(
+    struct lh_mux *mux, struct lh_mux_link *base, struct lh_buf *bytes, bool *notify)
+{
+    struct link *link = lh_mux_link_of(base);
+
+    if (link->queue.first == NULL)
+        return false;
+    *notify = link->queue.first->notify;
+    *bytes = lh_mux_messages_take(&link->queue);
+    mux->queued_bytes -= bytes->size;
+    return true;
+}
+
 /* ---- events ---- */
 
 static struct lh_mux_event message_event(struct lh_mux *mux, struct link *link)
@@ -492,8 +515,6 @@ struct lh_mux *lh_mux_create(const struct lh_mux_config *config, struct lh_insta
     struct lh_mux *mux = lh_alloc(sizeof *mux);
 
     mux->config = *config;
-    if (mux->config.links_max < LH_MUX_FIRST_LINKS)
-        mux->config.links_max = LH_MUX_FIRST_LINKS;
     mux->hello_due = true;
     mux->now = mux->heard = mux->second = now;
     mux->greet_by = lh_instant_add(now, config->hello_timeout);

@@ -24,8 +24,6 @@
 #include <stdint.h>
 
 #define LH_MUX_VERSION 1u
-/* Bytes of a link that may be sent before the other end's HELLO has said how many. */
-#define LH_MUX_FIRST_WINDOW (64u << 10)
 
 /* Which links a connection carries. Leases must not wait behind bulk bytes, nor appends behind
  * reads. */
@@ -41,7 +39,7 @@ struct lh_mux_config {
     bool serves;              /* this end accepted the connection; the other end opens links */
     enum lh_mux_class class_; /* of an end that does not serve */
     uint32_t window;          /* bytes; 1 or more */
-    uint32_t links_max;       /* served at once, at least 16; more end the connection */
+    uint32_t links_max;       /* served at once, 1 or more; more end the connection */
     uint32_t cancels_max;     /* links that the peer may both open and cancel in a second; 0: any */
     uint32_t message_max;     /* bytes of a message from the peer */
     uint32_t frame_bytes;     /* of a message in one frame, LH_FRAME_MORE_BYTES_MIN to
@@ -85,6 +83,14 @@ void lh_mux_close(struct lh_mux *mux, struct lh_mux_link *link, int error, const
 /* A served link that was closed before `since` and still has something queued: that is dropped, and
  * its end alone is sent. Returns how many there were. */
 unsigned lh_mux_drop_untaken(struct lh_mux *mux, struct lh_instant since);
+
+/* What was not begun yet of links of a connection that turned out to be of no use, as one to a server
+ * that does not speak this. Of the link that was opened first: its deadline, and whether a message of
+ * it is asked for. NULL: there is none. */
+struct lh_mux_link *lh_mux_unbegun(const struct lh_mux *mux, struct lh_instant *ends, bool *asks);
+/* Its next message, the caller's. False: there is none. */
+bool lh_mux_take_back(
+    struct lh_mux *mux, struct lh_mux_link *link, struct lh_buf *bytes, bool *notify);
 
 /* ---- bytes ---- */
 

@@ -40,12 +40,9 @@ static void take_hello(struct lh_mux *mux)
         lh_mux_violated(mux, "only versions of the protocol that are not spoken here");
     } else {
         mux->greeted = true;
-        int64_t more = (int64_t)peer->window - (int64_t)LH_MUX_FIRST_WINDOW;
         for (struct link *link = lh_idmap_from(&mux->links, 0); link != NULL;
-             link = lh_idmap_from(&mux->links, link->base.id + 1)) {
-            link->credit += more;
-            lh_mux_offer(mux, link);
-        }
+             link = lh_idmap_from(&mux->links, link->base.id + 1))
+            link->credit = peer->window;
         while (mux->waiting.first != NULL && lh_mux_may_begin(mux))
             lh_mux_open_waiting(mux);
     }

@@ -255,7 +255,7 @@ static void a_cancelled_link_ends_at_the_server(void **state)
     struct lh_mux_link *link = open_link(&p, LH_METHOD_APPEND);
     struct lh_mux_link *at = served(&p);
     lh_mux_put(p.client.mux, link, lh_buf_copy(large, sizeof large), false);
-    (void)write_some(&p.client, 100000, p.now); /* half a message */
+    (void)write_some(&p.client, 100000, p.now); /* a part of it */
     lh_mux_close(p.client.mux, link, LH_ERR_CANCELLED, NULL);
     lh_mux_put(p.server.mux, at, lh_buf_copy(large, sizeof large), false);
     carry_all(&p);
@@ -381,17 +381,17 @@ static void who_does_not_greet_is_given_up(void **state)
 static void more_links_than_the_server_takes_wait(void **state)
 {
     struct lh_mux_config client = config_of(false), server = config_of(true);
-    struct lh_mux_link *at[16];
+    struct lh_mux_link *at[2];
     struct pair p;
 
     (void)state;
-    server.links_max = 16;
+    server.links_max = 2;
     begin_with(&p, &client, &server);
     carry_all(&p);
-    for (int i = 0; i < 17; i++)
+    for (int i = 0; i < 3; i++)
         put(&p.client, open_link(&p, LH_METHOD_STAT), "what");
     carry_all(&p);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 2; i++)
         at[i] = expect(&p.server, LH_MUX_OPENED).link;
     expect_nothing(&p.server);
     lh_mux_close(p.server.mux, at[0], LH_ERR_NOT_FOUND, NULL);
@@ -432,6 +432,7 @@ static void a_damaged_byte_ends_the_connection(void **state)
     for (size_t at = 0; at < 160; at++) {
         struct pair p;
         begin(&p);
+        carry_all(&p);
         struct lh_mux_link *link = open_link(&p, LH_METHOD_STAT);
         put(&p.client, link, "a request of sixty-four bytes or so, all of which are covered");
         (void)write_some(&p.client, SIZE_MAX, p.now);
@@ -450,10 +451,35 @@ static void a_damaged_byte_ends_the_connection(void **state)
     }
 }
 
+static void links_to_a_server_that_does_not_speak_this_can_be_taken_back(void **state)
+{
+    struct lh_mux_link *link;
+    struct lh_instant ends;
+    struct lh_buf bytes;
+    bool notify, asks;
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    put(&p.client, open_link(&p, LH_METHOD_STAT), "what");
+    (void)write_some(&p.client, SIZE_MAX, p.now); /* its greeting alone */
+    link = lh_mux_unbegun(p.client.mux, &ends, &asks);
+    assert_non_null(link);
+    assert_true(asks);
+    assert_true(ends.ns == LH_INSTANT_NEVER.ns);
+    assert_true(lh_mux_take_back(p.client.mux, link, &bytes, &notify));
+    assert_int_equal(bytes.size, 4);
+    lh_buf_clear(&bytes);
+    assert_false(lh_mux_take_back(p.client.mux, link, &bytes, &notify));
+    lh_mux_close(p.client.mux, link, LH_OK, NULL);
+    assert_null(lh_mux_unbegun(p.client.mux, &ends, &asks));
+    finish(&p);
+}
+
 static void too_large_a_message_ends_its_link_alone(void **state)
 {
     struct pair p;
-    static char large[LH_MUX_FIRST_WINDOW * 2];
+    static char large[128 << 10];
 
     (void)state;
     begin(&p);
@@ -633,6 +659,7 @@ int main(void)
         cmocka_unit_test(more_links_than_the_server_takes_wait),
         cmocka_unit_test(a_server_that_goes_away_finishes_what_is_open),
         cmocka_unit_test(a_damaged_byte_ends_the_connection),
+        cmocka_unit_test(links_to_a_server_that_does_not_speak_this_can_be_taken_back),
         cmocka_unit_test(too_large_a_message_ends_its_link_alone),
         cmocka_unit_test(who_opens_and_cancels_without_end_is_cut_off),
         cmocka_unit_test(any_split_delivers_all_of_it_in_order),

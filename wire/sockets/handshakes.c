@@ -98,13 +98,7 @@ static bool is_meant(struct connection *c, char *identity, char *why)
             why, REFUSAL_BYTES, "who answers there shows a certificate of nobody: %s", identity);
         return false;
     }
-    if (!may_answer(c, identity, why))
-        return false;
-    if (lh_tls_speaks_ours(ssl))
-        return true;
-    lh_wire_note_grpc(c);
-    (void)snprintf(why, REFUSAL_BYTES, "the server speaks gRPC alone: it is called so from now on");
-    return false;
+    return may_answer(c, identity, why);
 }
 
 void lh_connection_ask_who_answers(struct connection *c)
@@ -164,6 +158,10 @@ static void secured(struct connection *c, char *identity, const char *refusal)
         lh_connection_begin_mux(c);
     } else if (refusal != NULL) {
         lh_connection_break(c, refusal);
+        return;
+    }
+    if (!c->serves && !lh_tls_speaks_ours(lh_secure_ssl(c->secure))) {
+        lh_connection_fall_back(c);
         return;
     }
     c->identity = lh_strdup(identity);

@@ -33,10 +33,11 @@ struct wire_link {
     bool served;
     struct lh_connection *admitted; /* a served one counts there; NULL: not known */
     /* Under the connection's lock. */
-    struct lh_mux_link *mux; /* NULL: over */
-    unsigned callbacks;      /* the owner is being called for it */
-    bool silent;             /* the owner closed it, or knows of its end */
-    bool end_waits;          /* for callbacks */
+    struct lh_mux_link *mux;           /* NULL: over, or: */
+    struct lh_transport_link *instead; /* gRPC carries it (fallback.c) */
+    unsigned callbacks;                /* the owner is being called for it */
+    bool silent;                       /* the owner closed it, or knows of its end */
+    bool end_waits;                    /* for callbacks */
     int end_error;
     char *end_text;
     _Alignas(max_align_t) unsigned char data[];
@@ -72,6 +73,7 @@ struct connection {
     _Atomic enum connection_state state; /* the loop reads it without the lock */
     int fd;                              /* -1: none. Closed by the loop alone */
     struct lh_mux *mux;
+    _Atomic bool fell_back;    /* its links are carried by gRPC */
     bool writing, write_again; /* somebody writes; there is more since */
     bool full;                 /* the socket took no more */
     uint32_t room_edges;       /* times that it said to take more */
@@ -162,8 +164,9 @@ struct wire {
 
     pthread_mutex_t lock; /* for all below */
     pthread_cond_t changed;
-    struct lh_transport *grpc; /* NULL: not needed so far */
-    struct connection *table;  /* opened ones, for new links */
+    struct lh_transport *grpc;    /* NULL: not needed so far */
+    struct lh_transport *instead; /* gRPC for links that were begun here (fallback.c); likewise */
+    struct connection *table;     /* opened ones, for new links */
     struct grpc_only *grpc_only;
     struct tls_side sides[2]; /* clients, servers */
     unsigned resolving;       /* threads */
@@ -205,8 +208,13 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
 void lh_wire_flush_begin(struct lh_transport *transport);
 void lh_wire_flush_end(struct lh_transport *transport);
 
-/* The server of that connection speaks gRPC alone; and whether one is known to. */
-void lh_wire_note_grpc(const struct connection *c);
+/* fallback.c. The server of that connection speaks gRPC alone: its links are carried so, and new ones
+ * to it. With the connection's lock held, which is let go of meanwhile. By any thread. */
+void lh_connection_fall_back(struct connection *c);
+/* What was written down for a link that gRPC carries, if it does. Any thread. */
+void lh_wire_link_flush_instead(struct wire_link *link);
+/* Whether one is known to. With wire->lock held. */
+bool lh_wire_speaks_grpc_alone(struct wire *wire, const char *server);
 
 /* handshakes.c */
 uint64_t lh_wire_generation(struct wire *wire);

@@ -87,44 +87,6 @@ void lh_wire_link_called(struct wire_link *link)
 
 /* ---- opening ---- */
 
-/* A server that speaks gRPC alone is not asked again for so long. */
-#define GRPC_ONLY_SECONDS 600u
-
-void lh_wire_note_grpc(const struct connection *c)
-{
-    struct wire *wire = c->wire;
-    const char *server = c->server + 2;
-    size_t size = strlen(server);
-    struct grpc_only *found;
-
-    pthread_mutex_lock(&wire->lock);
-    HASH_FIND(hh, wire->grpc_only, server, size, found);
-    if (found == NULL) {
-        found = lh_alloc(sizeof *found + size + 1);
-        memcpy(found->server, server, size);
-        HASH_ADD_KEYPTR(hh, wire->grpc_only, found->server, size, found);
-    }
-    found->until = lh_instant_add(lh_wire_now(), lh_seconds(GRPC_ONLY_SECONDS));
-    pthread_mutex_unlock(&wire->lock);
-}
-
-/* With wire->lock held. */
-static bool speaks_grpc_alone(struct wire *wire, const char *server)
-{
-    struct grpc_only *found;
-
-    if (wire->grpc_only == NULL)
-        return false;
-    HASH_FIND(hh, wire->grpc_only, server, strlen(server), found);
-    if (found == NULL)
-        return false;
-    if (lh_instant_before(lh_wire_now(), found->until))
-        return true;
-    HASH_DEL(wire->grpc_only, found);
-    free(found);
-    return false;
-}
-
 /* A connection for new links to that server: the one that there is, or a new one. With wire->lock
  * held. With a reference. */
 static struct connection *connection_to(struct wire *wire, const char *server,
@@ -185,7 +147,7 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
 
     uint64_t generation = lh_wire_generation(wire);
     pthread_mutex_lock(&wire->lock);
-    bool by_grpc = info->foreign || speaks_grpc_alone(wire, address);
+    bool by_grpc = info->foreign || lh_wire_speaks_grpc_alone(wire, address);
     pthread_mutex_unlock(&wire->lock);
     if (by_grpc)
         return lh_transport_link_open(lh_wire_grpc(wire), method, address, timeout);
@@ -226,8 +188,10 @@ static void put(struct lh_transport_link *base, struct lh_buf bytes, bool notify
     struct connection *c = link->connection;
 
     pthread_mutex_lock(&c->lock);
-    bool lives = link->mux != NULL;
-    if (lives) {
+    bool lives = link->mux != NULL || link->instead != NULL;
+    if (link->instead != NULL) {
+        lh_transport_link_put(link->instead, bytes, notify);
+    } else if (lives) {
         lh_mux_put(c->mux, link->mux, bytes, notify);
         lh_connection_count(c);
     }
@@ -243,6 +207,8 @@ static void close_link(struct lh_transport_link *base, int error, const char *te
 
     pthread_mutex_lock(&c->lock);
     bool lived = link->mux != NULL || link->end_waits;
+    if (link->instead != NULL)
+        lh_transport_link_close(link->instead, error, text);
     link->silent = true;
     link->end_waits = false;
     if (link->mux != NULL) {
@@ -262,7 +228,9 @@ static void read_link(struct lh_transport_link *base)
     struct connection *c = link->connection;
 
     pthread_mutex_lock(&c->lock);
-    if (link->mux != NULL)
+    if (link->instead != NULL)
+        lh_transport_link_read(link->instead);
+    else if (link->mux != NULL)
         lh_mux_read(c->mux, link->mux);
     pthread_mutex_unlock(&c->lock);
 }
@@ -299,6 +267,8 @@ static void flush(struct lh_transport_link *base)
 {
     struct connection *c = link_of(base)->connection;
 
+    if (c->fell_back)
+        lh_wire_link_flush_instead(link_of(base));
     if (flushed.depth == 0) {
         lh_connection_service(c);
         return;

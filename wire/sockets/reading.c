@@ -90,14 +90,11 @@ static bool is_crowded(struct connection *c)
 
 /* The first that arrived is a SETTINGS frame: a server of HTTP/2, which gRPC is. Whoever speaks the
  * wire answers by it. */
-static bool speaks_http2(const struct connection *c, const uint8_t *bytes, size_t size)
+static bool speaks_http2(const uint8_t *bytes, size_t size)
 {
     static const uint8_t settings[] = {4, 0, 0, 0, 0, 0}; /* type, flags, stream */
 
-    if (size < 9 || memcmp(bytes + 3, settings, sizeof settings) != 0)
-        return false;
-    lh_wire_note_grpc(c);
-    return true;
+    return size >= 9 && memcmp(bytes + 3, settings, sizeof settings) == 0;
 }
 
 /* False: it was read to its end, for now or for ever. `ends`: its end is known to come. */
@@ -122,8 +119,8 @@ static bool read_some(struct connection *c, bool ends)
     }
     loop->block_used += (size_t)n;
     pthread_mutex_lock(&c->lock);
-    if (!c->serves && !lh_mux_is_greeted(c->mux) && speaks_http2(c, to, (size_t)n)) {
-        lh_connection_break(c, "the server speaks gRPC alone: it is called so from now on");
+    if (!c->serves && !lh_mux_is_greeted(c->mux) && speaks_http2(to, (size_t)n)) {
+        lh_connection_fall_back(c);
         pthread_mutex_unlock(&c->lock);
         return false;
     }
