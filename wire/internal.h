@@ -58,6 +58,7 @@ struct link {
     bool opened_due;  /* to be reported */
     bool end_due;     /* likewise, behind what is in the inbox ... */
     bool at_once;     /* ... as far as its owner asks for that: it ended in the middle */
+    bool ended_by_peer;
     int end_error;
     char *end_text;
     struct lh_timer timer;

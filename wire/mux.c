@@ -412,8 +412,8 @@ static struct lh_mux_event message_event(struct lh_mux *mux, struct link *link)
 
 static struct lh_mux_event closed_event(struct lh_mux *mux, struct link *link)
 {
-    struct lh_mux_event event = {
-        LH_MUX_CLOSED, NULL, link->base.owner, .error = link->end_error, .text = link->end_text};
+    struct lh_mux_event event = {LH_MUX_CLOSED, NULL, link->base.owner, .error = link->end_error,
+        .text = link->end_text, .by_peer = link->ended_by_peer && link->wanted};
 
     link->end_text = NULL;
     link->end_due = false;

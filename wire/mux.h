@@ -122,6 +122,7 @@ struct lh_mux_event {
     void *owner;
     struct lh_buf bytes; /* MESSAGE: the taker's */
     int error;           /* CLOSED */
+    bool by_peer;        /* CLOSED: the peer ended it, while a message was asked for */
     char *text;          /* CLOSED: the taker's, may be NULL */
 };
 

@@ -151,6 +151,7 @@ static void take_close(struct lh_mux *mux, struct link *link)
         return;
     /* Who cancels hears nothing of the link any more. */
     link->close_due = false;
+    link->ended_by_peer = true;
     if (mux->config.serves)
         lh_mux_end_link(mux, link, LH_ERR_CANCELLED, "the peer cancelled the call", true);
     else if (link->begun && error == LH_OK)

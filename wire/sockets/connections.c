@@ -297,10 +297,11 @@ void lh_connection_end(struct connection *c)
     lh_connection_count(c);
     int fd = c->fd;
     c->fd = -1;
-    pthread_mutex_unlock(&c->lock);
-    if (c->admitted != NULL)
-        lh_connections_closing(c->admitted);
+    struct lh_connection *admitted = c->admitted;
     c->admitted = NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (admitted != NULL)
+        lh_connections_closing(admitted);
     if (fd >= 0)
         close(fd);
     lh_loop_unlist(c);

@@ -200,7 +200,7 @@ struct lh_transport *lh_wire_grpc(struct wire *wire);
 struct wire_link *lh_wire_link_create(struct connection *c, enum lh_method method, bool served);
 void lh_wire_link_unref(struct wire_link *link);
 /* With the connection's lock held, which it lets go of while the owner is called: it is over. */
-void lh_wire_link_ended(struct wire_link *link, int error, char *text);
+void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_peer);
 /* The owner has been called for it; with the connection's lock held. */
 void lh_wire_link_called(struct wire_link *link);
 struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum lh_method method,
@@ -261,6 +261,8 @@ int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why
 void lh_wire_accept(struct loop *loop, const struct listener *listener);
 void lh_connection_decide(struct connection *c);
 void lh_wire_stop_listening(struct wire *wire);
+/* Behind it, once no loop can be accepting. */
+void lh_wire_close_listeners(struct wire *wire);
 
 /* loops.c */
 void lh_loops_create(struct wire *wire);

@@ -66,17 +66,38 @@ static void report_end(struct wire_link *link)
     pthread_mutex_lock(&c->lock);
 }
 
-void lh_wire_link_ended(struct wire_link *link, int error, char *text)
+/* The peer has ended it, rather than that its connection was lost. */
+static void report_half_closed(struct wire_link *link)
+{
+    struct connection *c = link->connection;
+
+    link->callbacks++;
+    lh_transport_link_ref(&link->base);
+    pthread_mutex_unlock(&c->lock);
+    c->wire->config.on_half_closed(c->wire->config.arg, &link->base);
+    pthread_mutex_lock(&c->lock);
+    lh_wire_link_called(link);
+    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_unref(link);
+    pthread_mutex_lock(&c->lock);
+}
+
+void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_peer)
 {
     link->mux = NULL;
     uncount(link);
     free(link->end_text);
     link->end_text = text;
     link->end_error = error;
-    if (link->callbacks > 0)
+    if (by_peer && lh_method_info(link->method)->request_stream &&
+        link->connection->wire->config.on_half_closed != NULL) {
+        link->end_waits = true; /* until that callback is over */
+        report_half_closed(link);
+    } else if (link->callbacks > 0) {
         link->end_waits = true;
-    else
+    } else {
         report_end(link);
+    }
 }
 
 void lh_wire_link_called(struct wire_link *link)

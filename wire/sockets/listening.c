@@ -122,13 +122,17 @@ int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why
 void lh_wire_stop_listening(struct wire *wire)
 {
     for (unsigned i = 0; i < wire->listener_count; i++) {
-        /* Before it is closed: by then its number may be another's. */
         (void)epoll_ctl(wire->loops[0].epoll, EPOLL_CTL_DEL, wire->listeners[i].fd, NULL);
-        close(wire->listeners[i].fd);
-        wire->listeners[i].fd = -1;
+        (void)shutdown(wire->listeners[i].fd, SHUT_RDWR);
     }
     if (wire->unlink_path != NULL)
         (void)unlink(wire->unlink_path);
+}
+
+void lh_wire_close_listeners(struct wire *wire)
+{
+    for (unsigned i = 0; i < wire->listener_count; i++)
+        close(wire->listeners[i].fd);
 }
 
 /* ---- accepting ---- */

@@ -190,7 +190,10 @@ static void take_event(struct loop *loop, const struct epoll_event *event)
             lh_wire_accept(loop, &loop->wire->listeners[i]);
             return;
         }
-    lh_connection_ready(event->data.ptr, event->events);
+    struct connection *c = event->data.ptr;
+    lh_connection_ref(c);
+    lh_connection_ready(c, event->events);
+    lh_connection_unref(c);
 }
 
 static void look_at_hot(struct loop *loop)

@@ -232,7 +232,7 @@ void lh_connection_report(struct connection *c)
         else if (event.kind == LH_MUX_MESSAGE)
             report_message(c, event.owner, event.bytes);
         else
-            lh_wire_link_ended(event.owner, event.error, event.text);
+            lh_wire_link_ended(event.owner, event.error, event.text, c->serves && event.by_peer);
         c->used = lh_wire_now();
     }
     pthread_mutex_unlock(&c->lock);

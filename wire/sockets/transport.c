@@ -232,6 +232,7 @@ static void destroy(struct lh_transport *transport)
     pthread_mutex_unlock(&wire->lock);
     lh_handshakes_end(wire);
     lh_loops_end(wire);
+    lh_wire_close_listeners(wire);
     lh_transport_destroy(wire->instead);
     lh_transport_destroy(grpc);
     lh_wire_unref(wire);
