@@ -595,6 +595,11 @@ const char *lh_mux_broken(const struct lh_mux *mux)
     return mux->broken;
 }
 
+bool lh_mux_awaits_life(const struct lh_mux *mux)
+{
+    return mux->ping_sent.ns != UINT64_MAX;
+}
+
 bool lh_mux_is_greeted(const struct lh_mux *mux)
 {
     return mux->greeted;

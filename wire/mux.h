@@ -145,6 +145,9 @@ void lh_mux_go_away(struct lh_mux *mux, int error, const char *text);
 void lh_mux_break(struct lh_mux *mux, const char *text);
 /* NULL: it is not broken. What is still to be written is a last word to the peer. */
 const char *lh_mux_broken(const struct lh_mux *mux);
+/* A PING was sent, and nothing has been taken since: whether something has arrived is to be looked at
+ * before lh_mux_tick(). */
+bool lh_mux_awaits_life(const struct lh_mux *mux);
 /* The peer sent a HELLO. */
 bool lh_mux_is_greeted(const struct lh_mux *mux);
 /* Links that are open, or still have something to send. */

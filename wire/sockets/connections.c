@@ -383,6 +383,12 @@ void lh_connection_ready(struct connection *c, uint32_t events)
 void lh_connection_tick(struct connection *c, struct lh_instant now)
 {
     pthread_mutex_lock(&c->lock);
+    bool looks = c->mux != NULL && (c->read_due || lh_mux_awaits_life(c->mux));
+    pthread_mutex_unlock(&c->lock);
+    c->read_due = false;
+    if (looks && c->state == CONNECTION_OPEN) /* this thread may have slept for long */
+        lh_connection_read(c, false);
+    pthread_mutex_lock(&c->lock);
     c->armed = LH_INSTANT_NEVER;
     bool silent = c->mux == NULL && (c->write_failed || is_undecided_for_long(c, now));
     if (c->mux != NULL && c->state != CONNECTION_OVER)
@@ -392,9 +398,6 @@ void lh_connection_tick(struct connection *c, struct lh_instant now)
         lh_connection_end(c);
         return;
     }
-    if (atomic_exchange(&c->read_due, false) && c->state == CONNECTION_OPEN)
-        lh_connection_read(c, false);
-    if (c->mux == NULL)
-        return;
-    settle(c);
+    if (c->mux != NULL)
+        settle(c);
 }
