@@ -32,9 +32,13 @@ struct parcel {
     char *said;                /* CLOSED: the server's own text in its place, or NULL; owned */
 };
 
+struct wired; /* wire.h */
+struct connection;
+
 /* One of a link's two ends: 0 opened it, 1 serves it. */
 struct end {
     struct link *link;
+    struct wired *wired;         /* the same link, if the wire carries it; or NULL */
     struct lh_sim_node *node;    /* 1: NULL until the name was resolved */
     uint64_t id;                 /* the core's name for it; 0 before the serving core heard of it */
     bool open;                   /* the core may still get something from it */
@@ -59,8 +63,23 @@ struct link {
     struct end ends[2];
 };
 
+/* How the wire carries links (wire_config.c); bytes, but for what says otherwise. */
+struct lh_sim_wire_config {
+    bool on;
+    uint32_t window, session_window, links_max, message_max, frame_bytes, stage_bytes;
+    uint64_t alone_bytes, piece_bytes;
+    uint64_t capacity; /* of a pipe */
+    uint64_t rate;     /* of a pipe, a second; 0: without limit */
+    struct lh_duration ping_after, ping_timeout, hello_timeout, request_timeout, unused;
+    uint32_t own_per_thousand;   /* of links come with one of the world's own */
+    uint32_t going_per_thousand; /* after so many of the links that it serves an end goes away */
+};
+
 struct network {
     struct link *links;
+    struct connection *connections;
+    uint64_t connection_count;
+    struct lh_sim_wire_config wire;
     uint64_t link_count;
     uint64_t delivered;
     bool cut[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];      /* [from][to] */
@@ -108,6 +127,40 @@ void lh_sim_network_hurry(struct lh_sim *sim, struct end *end);
 
 void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
 void lh_sim_network_deinit(struct lh_sim *sim);
+
+/* For both ways to carry links. A message's way, in ns. */
+uint64_t lh_sim_network_one_way(
+    struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to);
+/* How long it takes until the last of so many bytes is on the line, behind all that was sent
+ * before; `*begins` is when the first of them is. */
+uint64_t lh_sim_network_transfer(struct lh_sim *sim, const struct lh_sim_node *from,
+    const struct lh_sim_node *to, uint64_t bytes, uint64_t *begins);
+bool lh_sim_network_is_blocked(
+    const struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to);
+/* Whoever has that address now; NULL: nobody. */
+struct lh_sim_node *lh_sim_network_called(struct lh_sim *sim, const char *server);
+/* What grpc/ and wire/ find out in a handshake (ACC-8). */
+bool lh_sim_network_is_meant(
+    const struct lh_sim_node *answers, enum lh_method method, const char *server);
+
+/* ---- wire.c, wire_links.c, wire_config.c ---- */
+
+struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *world);
+
+void lh_sim_wire_open(struct lh_sim_node *node, const struct lh_effect *e);
+void lh_sim_wire_send(struct end *end, struct lh_effect *e);
+void lh_sim_wire_close(struct end *end, const struct lh_effect *e);
+void lh_sim_wire_hold(struct end *end, bool held);
+void lh_sim_wire_event(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_wire_unref(struct connection *c);
+void lh_sim_wire_deinit(struct lh_sim *sim);
+/* As the functions of links: the process is gone; the ways between two are free again; all breaks,
+ * or for `at` alone; nothing has to wait for a slow line any more. */
+void lh_sim_wire_drop(struct lh_sim_node *node, bool machine);
+void lh_sim_wire_move_on(struct lh_sim_node *a, struct lh_sim_node *b);
+void lh_sim_wire_break(struct lh_sim_node *a, struct lh_sim_node *b);
+void lh_sim_wire_break_at(struct lh_sim_node *at, struct lh_sim_node *other);
+void lh_sim_wire_hurry(struct lh_sim *sim);
 
 /* ---- disk.c ---- */
 
