@@ -12,6 +12,9 @@
 /* A message is copied out of the blocks that it was read into if it keeps more than four times its
  * size of them. */
 #define KEPT_SHARE 4u
+/* So is one of more slices than that, if they are smaller on average. */
+#define SLICES_KEPT     4u
+#define SLICE_BYTES_MIN 256u
 
 static struct link *link_of(struct lh_mux *mux, uint32_t id)
 {
@@ -265,6 +268,12 @@ static void copy_out(struct link *link)
     link->arriving = copy;
 }
 
+/* It trickled in: what is to be handed on in small parts costs more than a copy. */
+static bool is_fine(const struct lh_buf *b)
+{
+    return b->count > SLICES_KEPT && b->size / b->count < SLICE_BYTES_MIN;
+}
+
 static void end_message(struct lh_mux *mux)
 {
     struct link *link = mux->into;
@@ -272,7 +281,7 @@ static void end_message(struct lh_mux *mux)
     mux->into = NULL;
     if (link == NULL || (mux->frame.flags & LH_FRAME_MORE) != 0)
         return;
-    if (link->arrived_blocks > KEPT_SHARE * link->arriving.size)
+    if (link->arrived_blocks > KEPT_SHARE * link->arriving.size || is_fine(&link->arriving))
         copy_out(link);
     link->begun = false;
     link->got_message = true;
