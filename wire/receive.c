@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static void take_hello(struct lh_mux *mux)
         mux->greeted = true;
         for (struct link *link = lh_idmap_from(&mux->links, 0); link != NULL;
              link = lh_idmap_from(&mux->links, link->base.id + 1))
-            link->credit = peer->window;
+            link->credit = LH_PLANTED("first-window-is-zero") ? 0 : peer->window;
         while (mux->waiting.first != NULL && lh_mux_may_begin(mux))
             lh_mux_open_waiting(mux);
     }
@@ -109,6 +110,8 @@ static void take_open(struct lh_mux *mux)
     link->opened_due = true;
     link->call_ends =
         timeout_ms == 0 ? LH_INSTANT_NEVER : lh_instant_add(mux->now, lh_milliseconds(timeout_ms));
+    if (LH_PLANTED("served-beyond-its-deadline"))
+        link->call_ends = LH_INSTANT_NEVER;
     struct lh_instant ends = link->call_ends;
     if (link->unary_request)
         ends = lh_instant_min(ends, lh_instant_add(mux->now, mux->config.request_timeout));
@@ -254,7 +257,8 @@ static void begin_message(struct lh_mux *mux)
         link->arrived_blocks = 0;
     }
     link->allowed -= mux->frame.length;
-    if (link->arriving.size + mux->frame.length > largest(mux, link))
+    if (link->arriving.size + mux->frame.length > largest(mux, link) &&
+        !LH_PLANTED("message-limit-ignored"))
         refuse_link(mux, link, LH_ERR_TOO_LARGE, "larger than a message may be");
 }
 
@@ -308,6 +312,8 @@ static void begin_frame(struct lh_mux *mux)
     mux->into = NULL;
     if (mux->frame.type == LH_FRAME_MESSAGE) {
         mux->into = link_of(mux, mux->frame.link);
+        if (mux->into == NULL && LH_PLANTED("late-frame-to-another-link"))
+            mux->into = lh_idmap_from(&mux->links, mux->frame.link);
         begin_message(mux);
     }
 }

@@ -321,6 +321,8 @@ static void sort(struct lh_sim_plan *plan)
     }
 }
 
+#define LARGE_CHUNK (UINT64_C(4) << 20)
+
 /* What else is drawn where the wire carries links, from a stream of its own. */
 static enum lh_sim_profile profile_on_the_wire(struct lh_prng *random)
 {
@@ -428,9 +430,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     plan->settings.replicas_may_be_lost =
         plan->mix.damage_servers > 0 || plan->mix.power_losses != UINT32_MAX;
     lh_sim_sizes_draw(plan, seed);
-    if (on_the_wire) /* in a tenth all of it is as shipped */
+    /* In a tenth all of it is as shipped; and where chunks are, else a run takes minutes. */
+    if (on_the_wire)
         plan->settings.wire =
             1 + lh_prng_below(&of_wire, 10) * (1 + (lh_prng_next(&of_wire) >> 40));
+    if (on_the_wire && plan->settings.chunk_size > LARGE_CHUNK)
+        plan->settings.wire = 1;
     sort(plan);
     LH_ASSERT(lh_sim_settings_check(&plan->settings, text, sizeof text) == LH_OK);
 }

@@ -422,7 +422,6 @@ static void service(struct connection *c, int which)
             if (!goes_on(c, which))
                 return;
         }
-        more = more || lh_mux_has_event(side->mux);
     }
     if (is_done(c, which))
         lh_sim_wire_close_side(c, which, true);
