@@ -6,6 +6,7 @@
 #include "sim/world/files.h"
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
+#include "sim/world/wired.h"
 
 #include "proto/codec.h"
 
@@ -61,18 +62,6 @@ struct link {
     bool broken;                /* one end was told so, the other notices the silence */
     struct lh_instant deadline; /* of the call, on its opener's clock */
     struct end ends[2];
-};
-
-/* How the wire carries links (wire_config.c); bytes, but for what says otherwise. */
-struct lh_sim_wire_config {
-    bool on;
-    uint32_t window, session_window, links_max, message_max, frame_bytes, stage_bytes;
-    uint64_t alone_bytes, piece_bytes;
-    uint64_t capacity; /* of a pipe */
-    uint64_t rate;     /* of a pipe, a second; 0: without limit */
-    struct lh_duration ping_after, ping_timeout, hello_timeout, request_timeout, unused;
-    uint32_t own_per_thousand;   /* of links come with one of the world's own */
-    uint32_t going_per_thousand; /* after so many of the links that it serves an end goes away */
 };
 
 struct network {
@@ -142,25 +131,6 @@ struct lh_sim_node *lh_sim_network_called(struct lh_sim *sim, const char *server
 /* What grpc/ and wire/ find out in a handshake (ACC-8). */
 bool lh_sim_network_is_meant(
     const struct lh_sim_node *answers, enum lh_method method, const char *server);
-
-/* ---- wire.c, wire_links.c, wire_config.c ---- */
-
-struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *world);
-
-void lh_sim_wire_open(struct lh_sim_node *node, const struct lh_effect *e);
-void lh_sim_wire_send(struct end *end, struct lh_effect *e);
-void lh_sim_wire_close(struct end *end, const struct lh_effect *e);
-void lh_sim_wire_hold(struct end *end, bool held);
-void lh_sim_wire_event(struct lh_sim *sim, const struct lh_sim_event *e);
-void lh_sim_wire_unref(struct connection *c);
-void lh_sim_wire_deinit(struct lh_sim *sim);
-/* As the functions of links: the process is gone; the ways between two are free again; all breaks,
- * or for `at` alone; nothing has to wait for a slow line any more. */
-void lh_sim_wire_drop(struct lh_sim_node *node, bool machine);
-void lh_sim_wire_move_on(struct lh_sim_node *a, struct lh_sim_node *b);
-void lh_sim_wire_break(struct lh_sim_node *a, struct lh_sim_node *b);
-void lh_sim_wire_break_at(struct lh_sim_node *at, struct lh_sim_node *other);
-void lh_sim_wire_hurry(struct lh_sim *sim);
 
 /* ---- disk.c ---- */
 

@@ -1,8 +1,5 @@
-/* Connections, and the pipes of bytes between their two machines.
- *
- * A pipe takes no more bytes than it has room for, delivers them in order and in other pieces than
- * they were written in, and ends: with everything that was written, or at any byte. Who writes to a
- * connection of which the other side is gone hears so, if that machine runs and can be heard. */
+/* Connections: how they begin and end, and what their machines write and take. Who writes to one of
+ * which the other side is gone hears so, if that machine runs and can be heard. */
 #include "sim/world/wire.h"
 
 #include "base/alloc.h"
@@ -11,8 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum happening { ARRIVES, SERVICE, TICKS };
 
 #define PARTS_MAX 64u
 
@@ -24,114 +19,6 @@ static struct lh_prng *draws(struct connection *c)
 static struct lh_instant clock_of(const struct side *side)
 {
     return lh_sim_clock(side->node);
-}
-
-static void schedule(struct connection *c, int which, enum happening what, uint64_t at)
-{
-    c->references++;
-    lh_sim_schedule(c->sim, at,
-        (struct lh_sim_event){.kind = LH_SIM_EV_WIRE,
-            .node = c->sides[which].node->index,
-            .which = (uint32_t)which,
-            .number = what,
-            .about = c});
-}
-
-/* ---- pipes ---- */
-
-void lh_sim_wire_advance(struct connection *c, int to)
-{
-    struct pipe *p = &c->sides[to].in;
-
-    if (p->arriving || p->lost || p->first == NULL ||
-        lh_sim_network_is_blocked(c->sim, c->sides[!to].node, c->sides[to].node))
-        return;
-    p->arriving = true;
-    schedule(c, to, ARRIVES, p->first->at > c->sim->now ? p->first->at : c->sim->now);
-}
-
-uint64_t lh_sim_wire_one_way(struct connection *c, int to)
-{
-    return lh_sim_network_one_way(c->sim, c->sides[!to].node, c->sides[to].node);
-}
-
-static struct chunk *put_chunk(struct connection *c, int to, enum chunk_kind kind, uint64_t delay)
-{
-    struct pipe *p = &c->sides[to].in;
-    struct chunk *chunk = lh_alloc(sizeof *chunk);
-
-    chunk->kind = kind;
-    chunk->at = c->sim->now + delay;
-    if (chunk->at < p->stalled_until)
-        chunk->at = p->stalled_until;
-    if (p->last != NULL && p->last->at > chunk->at)
-        chunk->at = p->last->at; /* in order */
-    if (p->last != NULL)
-        p->last->next = chunk;
-    else
-        p->first = chunk;
-    p->last = chunk;
-    return chunk;
-}
-
-void lh_sim_wire_put_end(struct connection *c, int to, const char *text)
-{
-    put_chunk(c, to, CHUNK_END, lh_sim_wire_one_way(c, to))->text = text;
-    lh_sim_wire_advance(c, to);
-}
-
-static void free_chunk(struct pipe *p, struct chunk *chunk)
-{
-    p->bytes -= chunk->size - chunk->taken;
-    free(chunk->bytes);
-    free(chunk);
-}
-
-static void pop_chunk(struct pipe *p)
-{
-    struct chunk *chunk = p->first;
-
-    p->first = chunk->next;
-    if (p->first == NULL)
-        p->last = NULL;
-    free_chunk(p, chunk);
-}
-
-static void empty(struct pipe *p)
-{
-    while (p->first != NULL)
-        pop_chunk(p);
-}
-
-/* Bytes behind the first `keep` of them are lost, and the news of an end. */
-static void lose_behind(struct pipe *p, uint64_t keep)
-{
-    struct chunk **at = &p->first, *chunk;
-
-    p->last = NULL;
-    while ((chunk = *at) != NULL) {
-        uint64_t size = chunk->size - chunk->taken;
-        if (chunk->kind == CHUNK_CONNECT || (size > 0 && keep > 0)) {
-            if (size > keep) {
-                p->bytes -= size - keep;
-                chunk->size = chunk->taken + keep;
-                size = keep;
-            }
-            keep -= size;
-            p->last = chunk;
-            at = &chunk->next;
-        } else {
-            *at = chunk->next;
-            free_chunk(p, chunk);
-        }
-    }
-}
-
-void lh_sim_wire_lose_suffix(struct connection *c, int to)
-{
-    struct pipe *p = &c->sides[to].in;
-
-    lose_behind(p, lh_prng_below(draws(c), p->bytes + 1));
 }
 
 /* What a side's machine has, as far as the pipe takes it. Whether something was done. */
@@ -167,7 +54,8 @@ static bool write_some(struct connection *c, int which)
         p->free_at += size * UINT64_C(1000000000) / config->rate;
         line = p->free_at - c->sim->now > line ? p->free_at - c->sim->now : line;
     }
-    struct chunk *chunk = put_chunk(c, !which, CHUNK_BYTES, line + lh_sim_wire_one_way(c, !which));
+    struct chunk *chunk =
+        lh_sim_wire_put_chunk(c, !which, CHUNK_BYTES, line + lh_sim_wire_one_way(c, !which));
     chunk->bytes = lh_alloc_array(size, 1);
     chunk->size = size;
     p->bytes += size;
@@ -217,7 +105,7 @@ static void dial(struct connection *c, struct lh_sim_node *server)
                              : "no descriptors");
         return;
     }
-    put_chunk(c, 1, CHUNK_CONNECT, lh_sim_wire_one_way(c, 1));
+    lh_sim_wire_put_chunk(c, 1, CHUNK_CONNECT, lh_sim_wire_one_way(c, 1));
     lh_sim_wire_advance(c, 1);
 }
 
@@ -265,7 +153,7 @@ static void free_connection(struct connection *c)
     lh_sim_wire_sweep(c, true);
     for (int i = 0; i < 2; i++) {
         lh_mux_destroy(c->sides[i].mux);
-        empty(&c->sides[i].in);
+        lh_sim_wire_empty(&c->sides[i].in);
     }
     if (c->next != NULL)
         c->next->prev = c->prev;
@@ -321,7 +209,7 @@ static void answer_reset(struct connection *c, int which)
         lh_sim_wire_put_end(c, !which, "connection reset");
 }
 
-static void accept(struct connection *c)
+static void take_call(struct connection *c)
 {
     struct side *side = &c->sides[1];
 
@@ -330,7 +218,7 @@ static void accept(struct connection *c)
     if (side->node->up && lh_sim_network_is_meant(side->node, c->method, c->called)) {
         side->mux = machine(c, 1);
         side->connected = true;
-        put_chunk(c, 0, CHUNK_CONNECT, lh_sim_wire_one_way(c, 0));
+        lh_sim_wire_put_chunk(c, 0, CHUNK_CONNECT, lh_sim_wire_one_way(c, 0));
         lh_sim_wire_advance(c, 0);
         lh_sim_wire_rouse(c, 1);
         return;
@@ -381,7 +269,7 @@ static void arm(struct connection *c, int which)
     if (at >= side->tick_at)
         return;
     side->tick_at = at;
-    schedule(c, which, TICKS, at);
+    lh_sim_wire_schedule(c, which, TICKS, at);
 }
 
 /* Whether the node can go on: it may have ended, or stand still. */
@@ -436,7 +324,7 @@ void lh_sim_wire_rouse(struct connection *c, int which)
     if (side->over || side->service_due || side->mux == NULL)
         return;
     side->service_due = true;
-    schedule(c, which, SERVICE, c->sim->now);
+    lh_sim_wire_schedule(c, which, SERVICE, c->sim->now);
 }
 
 static void take_bytes(struct connection *c, int to)
@@ -452,7 +340,7 @@ static void take_bytes(struct connection *c, int to)
     chunk->taken += n;
     side->in.bytes -= n;
     if (chunk->taken == chunk->size)
-        pop_chunk(&side->in);
+        lh_sim_wire_pop_chunk(&side->in);
     lh_sim_wire_saw_taken(c, to, copy, n);
     lh_mux_take(side->mux, lh_buf_slices(&bytes)->block, copy, n, clock_of(side));
     lh_buf_clear(&bytes);
@@ -475,7 +363,7 @@ static void arrive(struct connection *c, int to)
     enum chunk_kind kind = chunk->kind;
     const char *text = chunk->text;
     if (side->over) {
-        empty(p);
+        lh_sim_wire_empty(p);
         if (kind != CHUNK_END)
             answer_reset(c, to);
         return;
@@ -483,9 +371,9 @@ static void arrive(struct connection *c, int to)
     if (kind == CHUNK_BYTES)
         take_bytes(c, to);
     else
-        pop_chunk(p);
+        lh_sim_wire_pop_chunk(p);
     if (kind == CHUNK_CONNECT && to == 1)
-        accept(c);
+        take_call(c);
     else if (kind == CHUNK_CONNECT)
         side->connected = true;
     else if (kind == CHUNK_END && side->mux != NULL)

@@ -2,7 +2,7 @@
  * called and each class of methods, between two of the pure machines of wire/. Between these are
  * pipes of bytes: what a socket's buffers and the way between them hold. Inside sim/world only.
  *
- * wire.c: connections and pipes. wire_faults.c: what befalls them. wire_links.c: effects and inputs of links. wire_watch.c: what a
+ * wire.c: connections. wire_pipe.c: pipes. wire_faults.c: what befalls them. wire_links.c: effects and inputs of links. wire_watch.c: what a
  * machine may do, by the bytes that it writes and takes. wire_config.c: how large all is. */
 #pragma once
 
@@ -77,6 +77,7 @@ struct way {
     uint32_t *checksums; /* of those that were put and not delivered */
     size_t first, count, capacity;
     uint64_t put, written, taken, delivered;
+    bool ended;         /* its sender was told that the link is over */
     uint64_t *notifies; /* of those that were put with `notify`: how many were put by then */
     size_t notify_first, notify_count, notify_capacity;
     int64_t credit;
@@ -111,14 +112,24 @@ struct connection *lh_sim_wire_connection(
 /* Events and output of a machine are looked at, soon. */
 void lh_sim_wire_rouse(struct connection *c, int which);
 struct wired *lh_sim_wire_find(struct connection *c, uint64_t id);
+/* A side's descriptor is closed: what was written gets there, unless something came that nobody has
+ * read; not `says_so`: an unknown part of it, and no end. The caller has a reference. */
+void lh_sim_wire_close_side(struct connection *c, int which, bool says_so);
+
+/* ---- wire_pipe.c ---- */
+
+/* What happens to a side. */
+enum happening { ARRIVES, SERVICE, TICKS };
+void lh_sim_wire_schedule(struct connection *c, int which, enum happening what, uint64_t at);
 /* Of the pipe to a side. */
+struct chunk *lh_sim_wire_put_chunk(
+    struct connection *c, int to, enum chunk_kind kind, uint64_t delay);
+void lh_sim_wire_pop_chunk(struct pipe *p);
+void lh_sim_wire_empty(struct pipe *p);
 void lh_sim_wire_advance(struct connection *c, int to);
 uint64_t lh_sim_wire_one_way(struct connection *c, int to);
 void lh_sim_wire_lose_suffix(struct connection *c, int to);
 void lh_sim_wire_put_end(struct connection *c, int to, const char *text);
-/* A side's descriptor is closed: what was written gets there, unless something came that nobody has
- * read; not `says_so`: an unknown part of it, and no end. The caller has a reference. */
-void lh_sim_wire_close_side(struct connection *c, int which, bool says_so);
 
 /* ---- wire_links.c ---- */
 

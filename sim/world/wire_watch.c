@@ -46,7 +46,7 @@ void lh_sim_wire_way_deinit(struct way *way)
 static void look(struct wired *wired, int which, bool again)
 {
     struct way *way = &wired->ways[which];
-    bool open = which == 1 || wired->mux[0] != NULL;
+    bool open = !way->ended && (which == 1 || wired->mux[0] != NULL);
     bool can = open && (which == 1 || wired->opened) && way->put > way->written &&
                (way->within || way->credit > 0);
 
@@ -119,6 +119,9 @@ static void frame_taken(struct connection *c, int which, const struct frames_see
         return;
     if (seen->frame.type == LH_FRAME_CREDIT) {
         wired->ways[which].credit += lh_get32(seen->body);
+        look(wired, which, false);
+    } else if (seen->frame.type == LH_FRAME_CLOSE) {
+        wired->ways[which].ended = true;
         look(wired, which, false);
     } else if (seen->frame.type == LH_FRAME_MESSAGE && (seen->frame.flags & LH_FRAME_MORE) == 0) {
         wired->ways[!which].taken++;
