@@ -285,7 +285,7 @@ static bool goes_on(struct connection *c, int which)
     return false;
 }
 
-/* Everything that is there is reported and written; or a part of it, and the rest a little later. */
+/* Everything that is there is reported and written; or a part of it, and the rest just after. */
 static void service(struct connection *c, int which)
 {
     struct side *side = &c->sides[which];

@@ -2,8 +2,9 @@
  * called and each class of methods, between two of the pure machines of wire/. Between these are
  * pipes of bytes: what a socket's buffers and the way between them hold. Inside sim/world only.
  *
- * wire.c: connections. wire_pipe.c: pipes. wire_faults.c: what befalls them. wire_links.c: effects and inputs of links. wire_watch.c: what a
- * machine may do, by the bytes that it writes and takes. wire_config.c: how large all is. */
+ * wire.c: connections. wire_pipe.c: pipes. wire_faults.c: what befalls them. wire_links.c: effects
+ * and inputs of links. wire_watch.c: what a machine may do, by the bytes that it writes and takes.
+ * wire_config.c: how large all is. */
 #pragma once
 
 #include "sim/world/internal.h"
@@ -77,7 +78,7 @@ struct way {
     uint32_t *checksums; /* of those that were put and not delivered */
     size_t first, count, capacity;
     uint64_t put, written, taken, delivered;
-    bool ended;         /* its sender was told that the link is over */
+    bool ended;         /* its sender took a CLOSE */
     uint64_t *notifies; /* of those that were put with `notify`: how many were put by then */
     size_t notify_first, notify_count, notify_capacity;
     int64_t credit;

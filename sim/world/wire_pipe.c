@@ -1,5 +1,5 @@
-/* Pipes of bytes. One delivers in order what was written, in other pieces, and ends: with all of it,
- * or at any byte. */
+/* Pipes of bytes. One delivers in order what was written, in other pieces, and ends: with all of
+ * it, or at any byte. */
 #include "sim/world/wire.h"
 
 #include "base/alloc.h"

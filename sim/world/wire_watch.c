@@ -244,6 +244,17 @@ bool lh_sim_wire_saw_closed(struct end *end, int error)
     return true;
 }
 
+/* Its time is over, and the machine has nothing in mind that would end it; but one that stood still
+ * comes to that in a moment. */
+static bool is_overdue(const struct connection *c, const struct wired *wired)
+{
+    const struct side *side = &c->sides[1];
+
+    return wired->own && wired->own_ends != 0 && wired->mux[1] != NULL &&
+           c->sim->now > wired->own_ends &&
+           !lh_instant_reached(lh_sim_clock(side->node), lh_mux_deadline(side->mux));
+}
+
 void lh_sim_wire_saw_drained(struct connection *c, int which)
 {
     for (struct wired *wired = c->links; wired != NULL; wired = wired->hh.next) {
@@ -252,8 +263,7 @@ void lh_sim_wire_saw_drained(struct connection *c, int which)
             wrong(wired, "a whole message waits though its link's owner asks for one");
             return;
         }
-        if (which == 1 && wired->own && wired->own_ends != 0 && wired->mux[1] != NULL &&
-            c->sim->now > wired->own_ends) {
+        if (which == 1 && is_overdue(c, wired)) {
             wrong(wired, "a call is served beyond its deadline");
             return;
         }
