@@ -1,8 +1,8 @@
 /* libFuzzer target: the machine of wire/. The first byte chooses:
  *   - a server or a client is sent bytes, as they are or as frames with the right checksum, in any
  *     pieces, while its owner opens, reads, answers and closes;
- *   - two machines talk over pipes that take and deliver any part of what there is. Messages carry
- *     their numbers: what is delivered is whole and in order. In the end all is carried, and nothing
+ *   - two machines talk over pipes that take and deliver any part of what there is. Messages have
+ *     numbers: what is delivered is whole and in order. In the end all is carried, and nothing
  *     waits: each link that was ended well brought all of its messages, and no bytes are kept. */
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -28,7 +28,7 @@ struct pipe {
     size_t bytes;
     uint64_t free_at;       /* when the last byte that was written has gone out */
     uint64_t stalled_until; /* true time: nothing arrives before */
-    bool arriving;          /* an event is under way for its first chunk */
+    bool arriving;          /* an event is scheduled for its first chunk */
     bool lost;              /* nothing arrives any more, and nobody says so */
 };
 
@@ -47,10 +47,10 @@ struct side {
     struct lh_mux *mux; /* NULL: not accepted yet, or over */
     bool connected;     /* bytes may go out */
     bool over;          /* no process has it any more */
-    bool service_due;   /* an event is under way */
+    bool service_due;   /* an event is scheduled */
     bool going;         /* it was said that no links are served any more */
     bool full;          /* it waits for the pipe */
-    uint64_t tick_at;   /* UINT64_MAX: no event is under way */
+    uint64_t tick_at;   /* UINT64_MAX: no event is scheduled */
     struct lh_instant used;
     struct pipe in;
     struct frames_seen writes, takes;

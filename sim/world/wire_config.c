@@ -25,7 +25,7 @@ static uint64_t at_least(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* What must get through in a second, so that programs get on; and with it what is under way. */
+/* What must get through in a second, so that programs get on; and with it what is in flight. */
 #define LEAST_RATE (256u << 10)
 
 struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *world)
@@ -33,7 +33,7 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
     struct lh_prng random = {lh_mix64(world->wire ^ UINT64_C(0x77697265))};
     uint64_t round_trip = 2 * world->delay.max.ns + world->timer_late.ns;
     uint64_t wait = 500000000 + 16 * round_trip + 4 * world->delay_tail.most.ns;
-    uint64_t under_way = LEAST_RATE * (round_trip / 1000) / 1000000;
+    uint64_t in_flight = LEAST_RATE * (round_trip / 1000) / 1000000;
     struct lh_sim_wire_config c = {
         .on = world->wire != 0,
         .window = 1u << 20,
@@ -61,8 +61,8 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
         lh_prng_chance(&random, 40) ? (uint32_t)lh_prng_between(&random, 1, 20) : 0;
     if (lh_prng_chance(&random, 70))
         c.window = c.session_window =
-            (uint32_t)(smallest ? at_least(1, under_way)
-                                : spread(&random, at_least(1, under_way), c.window));
+            (uint32_t)(smallest ? at_least(1, in_flight)
+                                : spread(&random, at_least(1, in_flight), c.window));
     if (lh_prng_chance(&random, 60))
         c.links_max = (uint32_t)spread(&random, smallest ? 16 : 24, 2048);
     if (lh_prng_chance(&random, 50))
@@ -78,7 +78,7 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
         c.alone_bytes = spread(&random, c.piece_bytes, LH_PIECE_BYTES);
     }
     if (lh_prng_chance(&random, 80)) {
-        uint64_t least = at_least(100, under_way);
+        uint64_t least = at_least(100, in_flight);
         c.capacity = smallest ? least : spread(&random, least, c.capacity);
     }
     if (lh_prng_chance(&random, 40))

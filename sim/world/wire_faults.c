@@ -1,4 +1,4 @@
-/* What befalls connections: processes end, ways are cut and free again, what is between forgets. */
+/* What befalls connections: processes end, ways are blocked and free again, what is between forgets. */
 #include "sim/world/wire.h"
 
 static struct connection *hold(struct connection *c)
@@ -88,7 +88,7 @@ void lh_sim_wire_hurry(struct lh_sim *sim)
             for (struct chunk *chunk = p->first; chunk != NULL; chunk = chunk->next)
                 chunk->at = chunk->at < soonest ? chunk->at : soonest;
             p->free_at = p->stalled_until = 0;
-            p->arriving = false; /* the event that is under way finds nothing, or the next one */
+            p->arriving = false; /* the scheduled event finds nothing, or the next one */
             lh_sim_wire_advance(c, i);
         }
     }

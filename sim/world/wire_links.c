@@ -253,7 +253,7 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
     lh_sim_feed(node, &in, served);
 }
 
-/* Most pieces are no news: the core was told of one just now. */
+/* Most pieces are no news: the core heard of one just now. */
 static bool is_news(struct end *end)
 {
     struct lh_instant *notified = &end->wired->progress_notified[which_of(end)];
