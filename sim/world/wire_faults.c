@@ -1,4 +1,5 @@
-/* What befalls connections: processes end, ways are blocked and free again, what is between forgets. */
+/* What befalls connections: processes end, ways are blocked and free again, what is between
+ * forgets. */
 #include "sim/world/wire.h"
 
 static struct connection *hold(struct connection *c)
