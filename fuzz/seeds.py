@@ -24,6 +24,7 @@ USUAL = {
     # Etcd answers as it should (0), and timers go on; then others write, and it is watched.
     "reigns": 40 * [TIMER] + [128 + 8, TIMER, 0, 129 + 8, 135] + 8 * [TIMER] + [129, 135] +
               40 * [TIMER],
+    "wire": [],
 }
 # What browsers send (fuzz_page.c).
 SENT = (b"/api/files?prefix=%2Fa%20b&limit=20&after=%c3%a4", b"/api/events?chunk=7&name=/x",

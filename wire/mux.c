@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -405,7 +406,8 @@ static struct lh_mux_event message_event(struct lh_mux *mux, struct link *link)
     link->inbox_bytes -= bytes.size;
     mux->waiting_bytes -= bytes.size;
     link->to_grant += (uint32_t)bytes.size + LH_MUX_MESSAGE_COST;
-    if ((uint64_t)link->to_grant * 2 >= mux->config.window && !link->end_due)
+    if ((uint64_t)link->to_grant * 2 >= mux->config.window && !link->end_due &&
+        !LH_PLANTED("credit-never-given-back"))
         granting_add(mux, link);
     return event;
 }
@@ -422,11 +424,21 @@ static struct lh_mux_event closed_event(struct lh_mux *mux, struct link *link)
     return event;
 }
 
+/* A message waits for an owner who does not ask. */
+static bool is_held_up(struct lh_mux *mux)
+{
+    struct link *link = lh_idmap_from(&mux->links, 0);
+
+    while (link != NULL && (link->inbox.first == NULL || link->wanted))
+        link = lh_idmap_from(&mux->links, link->base.id + 1);
+    return link != NULL;
+}
+
 struct lh_mux_event lh_mux_next(struct lh_mux *mux)
 {
     struct link *link = mux->ready.first;
 
-    if (link == NULL)
+    if (link == NULL || (LH_PLANTED("held-link-stops-all") && is_held_up(mux)))
         return (struct lh_mux_event){0};
     ready_remove(mux, link);
     if (link->opened_due) {
@@ -508,6 +520,18 @@ void lh_mux_tick(struct lh_mux *mux, struct lh_instant now)
 
 /* ---- the connection ---- */
 
+/* What has come of a message when the connection breaks. Whether it is to be delivered. */
+static bool keeps_half(struct lh_mux *mux, struct link *link)
+{
+    if (!LH_PLANTED("half-message-delivered") || link->arriving.size == 0)
+        return false;
+    if (mux->into == link)
+        mux->into = NULL;
+    link->inbox_bytes += link->arriving.size;
+    lh_mux_messages_add(&link->inbox, lh_buf_take(&link->arriving), false);
+    return true;
+}
+
 struct lh_mux *lh_mux_create(const struct lh_mux_config *config, struct lh_instant now)
 {
     LH_ASSERT(config->window > 0 && config->frame_bytes >= LH_FRAME_MORE_BYTES_MIN &&
@@ -569,7 +593,7 @@ void lh_mux_break(struct lh_mux *mux, const char *text)
         uint64_t id = link->base.id;
         link->close_due = false;
         if (!link->end_due)
-            lh_mux_end_link(mux, link, error, text, true);
+            lh_mux_end_link(mux, link, error, text, !keeps_half(mux, link));
         link = lh_idmap_from(&mux->links, id + 1);
     }
 }

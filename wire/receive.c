@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 /* A message is copied out of the blocks that it was read into if it keeps more than four times its
  * size of them. */
 #define KEPT_SHARE 4u
+/* So is one of more slices than that, if they are smaller on average. */
+#define SLICES_KEPT     4u
+#define SLICE_BYTES_MIN 256u
 
 static struct link *link_of(struct lh_mux *mux, uint32_t id)
 {
@@ -42,7 +46,7 @@ static void take_hello(struct lh_mux *mux)
         mux->greeted = true;
         for (struct link *link = lh_idmap_from(&mux->links, 0); link != NULL;
              link = lh_idmap_from(&mux->links, link->base.id + 1))
-            link->credit = peer->window;
+            link->credit = LH_PLANTED("first-window-is-zero") ? 0 : peer->window;
         while (mux->waiting.first != NULL && lh_mux_may_begin(mux))
             lh_mux_open_waiting(mux);
     }
@@ -106,6 +110,8 @@ static void take_open(struct lh_mux *mux)
     link->opened_due = true;
     link->call_ends =
         timeout_ms == 0 ? LH_INSTANT_NEVER : lh_instant_add(mux->now, lh_milliseconds(timeout_ms));
+    if (LH_PLANTED("served-beyond-its-deadline"))
+        link->call_ends = LH_INSTANT_NEVER;
     struct lh_instant ends = link->call_ends;
     if (link->unary_request)
         ends = lh_instant_min(ends, lh_instant_add(mux->now, mux->config.request_timeout));
@@ -251,7 +257,8 @@ static void begin_message(struct lh_mux *mux)
         link->arrived_blocks = 0;
     }
     link->allowed -= mux->frame.length;
-    if (link->arriving.size + mux->frame.length > largest(mux, link))
+    if (link->arriving.size + mux->frame.length > largest(mux, link) &&
+        !LH_PLANTED("message-limit-ignored"))
         refuse_link(mux, link, LH_ERR_TOO_LARGE, "larger than a message may be");
 }
 
@@ -265,6 +272,12 @@ static void copy_out(struct link *link)
     link->arriving = copy;
 }
 
+/* It trickled in: what is to be handed on in small parts costs more than a copy. */
+static bool is_fine(const struct lh_buf *b)
+{
+    return b->count > SLICES_KEPT && b->size / b->count < SLICE_BYTES_MIN;
+}
+
 static void end_message(struct lh_mux *mux)
 {
     struct link *link = mux->into;
@@ -272,7 +285,7 @@ static void end_message(struct lh_mux *mux)
     mux->into = NULL;
     if (link == NULL || (mux->frame.flags & LH_FRAME_MORE) != 0)
         return;
-    if (link->arrived_blocks > KEPT_SHARE * link->arriving.size)
+    if (link->arrived_blocks > KEPT_SHARE * link->arriving.size || is_fine(&link->arriving))
         copy_out(link);
     link->begun = false;
     link->got_message = true;
@@ -299,6 +312,8 @@ static void begin_frame(struct lh_mux *mux)
     mux->into = NULL;
     if (mux->frame.type == LH_FRAME_MESSAGE) {
         mux->into = link_of(mux, mux->frame.link);
+        if (mux->into == NULL && LH_PLANTED("late-frame-to-another-link"))
+            mux->into = lh_idmap_from(&mux->links, mux->frame.link);
         begin_message(mux);
     }
 }

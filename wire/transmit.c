@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -225,7 +226,10 @@ static void stage_message(struct lh_mux *mux, struct link *link)
         link->sent_of_first += frame.length;
         return;
     }
-    if (message->notify && !link->closed) {
+    if (message->notify && !link->closed && LH_PLANTED("sent-before-it-left")) {
+        link->notifies_written++;
+        sent_add(mux, link);
+    } else if (message->notify && !link->closed) {
         last->notify = link;
         link->notifies_staged++;
     }
@@ -239,13 +243,18 @@ static void stage_of_links(struct lh_mux *mux)
 {
     struct link *link = mux->sending.first;
 
-    sending_remove(mux, link);
+    if (link->open_due || !LH_PLANTED("one-link-sends-on"))
+        sending_remove(mux, link);
     if (link->open_due && !lh_mux_may_begin(mux)) {
         waiting_add(mux, link);
         return;
     }
     if (link->open_due)
         stage_open(mux, link);
+    if (link->close_due && link->sent_of_first == 0 && LH_PLANTED("end-overtakes-messages")) {
+        stage_close(mux, link);
+        return;
+    }
     if (lh_mux_may_send(link))
         stage_message(mux, link);
     if (link->close_due && link->queue.first == NULL)

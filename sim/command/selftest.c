@@ -85,6 +85,8 @@ static enum lh_sim_profile profile_of(const struct row *row)
 {
     if (row->bug == NULL)
         return LH_SIM_PROFILE_CLOCKS;
+    if (strcmp(row->bug->rule, "WIRE") == 0)
+        return LH_SIM_PROFILE_WIRE;
     if (is_of_leases(row->bug))
         return LH_SIM_PROFILE_LEASES;
     bool of_masters =
@@ -120,10 +122,12 @@ static void print_row(const struct row *row)
 {
     char seed[40] = "-";
 
+    enum lh_sim_profile profile = profile_of(row);
     if (row->found && row->story == NULL &&
-        (profile_of(row) == LH_SIM_PROFILE_MASTERS || profile_of(row) == LH_SIM_PROFILE_LEASES))
+        (profile == LH_SIM_PROFILE_MASTERS || profile == LH_SIM_PROFILE_LEASES ||
+            profile == LH_SIM_PROFILE_WIRE))
         (void)snprintf(seed, sizeof seed, "%" PRIu64 "@%u of %s", row->seed,
-            (unsigned)LH_SIM_GENERATION, lh_sim_profile_name(profile_of(row)));
+            (unsigned)LH_SIM_GENERATION, lh_sim_profile_name(profile));
     else if (row->found && row->story == NULL)
         (void)lh_sim_seed_print(seed, row->seed);
     (void)printf("%-42s %-9s %-9s %-9s %5" PRIu64 " %8.1f  %s\n", name_of(row),

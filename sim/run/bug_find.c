@@ -11,7 +11,8 @@ const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
     static struct lh_sim_bug all[BUGS_MAX];
     const struct lh_sim_bug *const tables[] = {lh_sim_core_bugs, lh_sim_session_bugs,
-        lh_sim_disk_bugs, lh_sim_lease_bugs, lh_sim_access_bugs, lh_sim_check_bugs};
+        lh_sim_disk_bugs, lh_sim_lease_bugs, lh_sim_access_bugs, lh_sim_check_bugs,
+        lh_sim_wire_bugs};
     size_t at = 0;
 
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {

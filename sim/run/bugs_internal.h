@@ -9,3 +9,4 @@ extern const struct lh_sim_bug lh_sim_disk_bugs[];   /* of errors of disks */
 extern const struct lh_sim_bug lh_sim_lease_bugs[];  /* of leases for programs */
 extern const struct lh_sim_bug lh_sim_check_bugs[];  /* what is left out */
 extern const struct lh_sim_bug lh_sim_access_bugs[]; /* who is who */
+extern const struct lh_sim_bug lh_sim_wire_bugs[];   /* of the machine that carries links */

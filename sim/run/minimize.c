@@ -317,7 +317,7 @@ static bool default_settings(struct search *s)
         SETTING(disk_tail), SETTING(timer_late), SETTING(on_loss), SETTING(suspect_after),
         SETTING(grace), SETTING(trash_retention), SETTING(repair_streams), SETTING(repair_rate),
         SETTING(scrub_period), SETTING(balance), SETTING(etcd_takes), SETTING(reign_term),
-        SETTING(watchers)};
+        SETTING(watchers), SETTING(wire)};
     struct lh_sim_settings defaults = lh_sim_settings_default(0);
     bool any = false;
 

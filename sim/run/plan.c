@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const profiles[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters", "leases"};
+static const char *const profiles[LH_SIM_PROFILE_COUNT] = {"swarm", "faults", "calm", "clocks",
+    "ruin", "restored", "strangers", "masters", "leases", "wire"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
@@ -321,11 +321,29 @@ static void sort(struct lh_sim_plan *plan)
     }
 }
 
+#define LARGE_CHUNK (UINT64_C(4) << 20)
+
+/* What else is drawn where the wire carries links, from a stream of its own. */
+static enum lh_sim_profile profile_on_the_wire(struct lh_prng *random)
+{
+    uint64_t of_twenty = lh_prng_below(random, 20);
+
+    return of_twenty < 10   ? LH_SIM_PROFILE_FAULTS
+           : of_twenty < 14 ? LH_SIM_PROFILE_LEASES
+           : of_twenty < 17 ? LH_SIM_PROFILE_MASTERS
+           : of_twenty < 19 ? LH_SIM_PROFILE_STRANGERS
+                            : LH_SIM_PROFILE_CALM;
+}
+
 void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profile profile)
 {
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x6c656173656c6468))};
+    struct lh_prng of_wire = {lh_mix64(seed ^ UINT64_C(0x6f6e77697265))};
+    bool on_the_wire = profile == LH_SIM_PROFILE_WIRE;
     char text[256];
 
+    if (on_the_wire)
+        profile = profile_on_the_wire(&of_wire);
     if (profile == LH_SIM_PROFILE_SWARM) {
         uint64_t of_twenty = lh_prng_below(&random, 20);
         profile = of_twenty < 2    ? LH_SIM_PROFILE_CLOCKS
@@ -412,6 +430,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     plan->settings.replicas_may_be_lost =
         plan->mix.damage_servers > 0 || plan->mix.power_losses != UINT32_MAX;
     lh_sim_sizes_draw(plan, seed);
+    /* In a tenth all of it is as shipped; and where chunks are, else a run takes minutes. */
+    if (on_the_wire)
+        plan->settings.wire =
+            1 + lh_prng_below(&of_wire, 10) * (1 + (lh_prng_next(&of_wire) >> 40));
+    if (on_the_wire && plan->settings.chunk_size > LARGE_CHUNK)
+        plan->settings.wire = 1;
     sort(plan);
     LH_ASSERT(lh_sim_settings_check(&plan->settings, text, sizeof text) == LH_OK);
 }

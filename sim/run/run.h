@@ -30,6 +30,7 @@ enum lh_sim_profile {
     LH_SIM_PROFILE_MASTERS,   /* FAULTS, several masters that share an etcd, and what befalls them;
                                in a tenth of the seeds clocks leave rho, too */
     LH_SIM_PROFILE_LEASES,    /* FAULTS, or MASTERS, and programs with leases of their own */
+    LH_SIM_PROFILE_WIRE,      /* one of these, and links are carried by the machines of wire/ */
     LH_SIM_PROFILE_COUNT
 };
 

@@ -67,6 +67,7 @@ static const struct phrase {
             SLOT("most", lh_sim_slot_duration, delay_tail.most)}},
     {"silence noticed after <>", {SLOT("", lh_sim_slot_range, notice)}},
     {"pieces of <>", {SLOT("", lh_sim_slot_size, piece_bytes)}},
+    {"wire <>", {SLOT("", lh_sim_slot_seed, wire)}},
     {"write takes <>", {SLOT("", lh_sim_slot_range, write)}},
     {"sync takes <>", {SLOT("", lh_sim_slot_range, sync)}},
     {"read takes <>", {SLOT("", lh_sim_slot_range, read)}},
@@ -357,6 +358,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.world.delay_tail = s->delay_tail;
     c.world.notice = s->notice;
     c.world.piece_bytes = s->piece_bytes;
+    c.world.wire = s->wire;
     c.world.write = s->write;
     c.world.sync = s->sync;
     c.world.read = s->read;

@@ -48,6 +48,7 @@ struct lh_sim_settings {
     bool balance;
     struct lh_sim_range delay, notice, write, sync, read, commit; /* as in world.h */
     uint64_t piece_bytes;
+    uint64_t wire; /* as in world.h */
     struct lh_sim_tail delay_tail, disk_tail;
     struct lh_duration timer_late;
     uint64_t bounds[LH_SIM_BOUNDS_MAX]; /* of the cores (bounds.h); 0: as shipped */

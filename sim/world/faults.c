@@ -84,6 +84,7 @@ void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to)
     lh_sim_note(from->sim, "%s reaches %s again", from->name, to->name);
     net->cut[from->index][to->index] = false;
     each_between(from, to, advance_link);
+    lh_sim_wire_move_on(from, to);
 }
 
 static void with_each(struct lh_sim_node *a, struct lh_sim_node *b,
@@ -112,6 +113,7 @@ void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
 {
     lh_sim_note(a->sim, "the connections between %s and %s break", a->name, b->name);
     each_between(a, b, break_link);
+    lh_sim_wire_break(a, b);
 }
 
 void lh_sim_half_close(struct lh_sim_node *opener, enum lh_method method)
@@ -128,6 +130,7 @@ void lh_sim_break_at(struct lh_sim_node *at, struct lh_sim_node *other)
     lh_sim_note(at->sim, "the connections between %s and %s break, and only %s is told", at->name,
         other->name, at->name);
     each_between(at, other, break_one_end);
+    lh_sim_wire_break_at(at, other);
 }
 
 void lh_sim_clog(struct lh_sim_node *from, struct lh_sim_node *to)
@@ -149,6 +152,7 @@ void lh_sim_unclog(struct lh_sim_node *from, struct lh_sim_node *to)
     lh_sim_note(from->sim, "the line from %s to %s is clear again", from->name, to->name);
     *clogged = false;
     each_between(from, to, advance_link);
+    lh_sim_wire_move_on(from, to);
 }
 
 bool lh_sim_is_clogged(const struct lh_sim_node *from, const struct lh_sim_node *to)
@@ -241,6 +245,7 @@ void lh_sim_mend_network(struct lh_sim *sim)
     for (struct link *link = sim->network.links; link != NULL; link = link->next)
         for (int i = 0; i < 2; i++)
             lh_sim_network_hurry(sim, &link->ends[i]);
+    lh_sim_wire_hurry(sim);
 }
 
 bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to)

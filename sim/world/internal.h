@@ -6,6 +6,7 @@
 #include "sim/world/files.h"
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
+#include "sim/world/wired.h"
 
 #include "proto/codec.h"
 
@@ -32,9 +33,13 @@ struct parcel {
     char *said;                /* CLOSED: the server's own text in its place, or NULL; owned */
 };
 
+struct wired; /* wire.h */
+struct connection;
+
 /* One of a link's two ends: 0 opened it, 1 serves it. */
 struct end {
     struct link *link;
+    struct wired *wired;         /* the same link, if the wire carries it; or NULL */
     struct lh_sim_node *node;    /* 1: NULL until the name was resolved */
     uint64_t id;                 /* the core's name for it; 0 before the serving core heard of it */
     bool open;                   /* the core may still get something from it */
@@ -61,6 +66,9 @@ struct link {
 
 struct network {
     struct link *links;
+    struct connection *connections;
+    uint64_t connection_count;
+    struct lh_sim_wire_config wire;
     uint64_t link_count;
     uint64_t delivered;
     bool cut[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];      /* [from][to] */
@@ -108,6 +116,21 @@ void lh_sim_network_hurry(struct lh_sim *sim, struct end *end);
 
 void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
 void lh_sim_network_deinit(struct lh_sim *sim);
+
+/* For both ways to carry links. A message's way, in ns. */
+uint64_t lh_sim_network_one_way(
+    struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to);
+/* How long it takes until the last of so many bytes is on the line, behind all that was sent
+ * before; `*begins` is when the first of them is. */
+uint64_t lh_sim_network_transfer(struct lh_sim *sim, const struct lh_sim_node *from,
+    const struct lh_sim_node *to, uint64_t bytes, uint64_t *begins);
+bool lh_sim_network_is_blocked(
+    const struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to);
+/* Whoever has that address now; NULL: nobody. */
+struct lh_sim_node *lh_sim_network_called(struct lh_sim *sim, const char *server);
+/* What grpc/ and wire/ find out in a handshake (ACC-8). */
+bool lh_sim_network_is_meant(
+    const struct lh_sim_node *answers, enum lh_method method, const char *server);
 
 /* ---- disk.c ---- */
 

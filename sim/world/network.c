@@ -29,13 +29,13 @@ static bool is_cut(
     return from != to && sim->network.cut[from->index][to->index];
 }
 
-static bool is_blocked(
+bool lh_sim_network_is_blocked(
     const struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
 {
     return is_cut(sim, from, to) || sim->network.clogged[from->index][to->index];
 }
 
-static uint64_t one_way(
+uint64_t lh_sim_network_one_way(
     struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
 {
     return lh_sim_draw(&sim->streams[LH_SIM_NETWORK], &sim->config.delay) +
@@ -43,9 +43,7 @@ static uint64_t one_way(
            sim->network.extra[from->index][to->index];
 }
 
-/* How long it takes until the last of so many bytes is on the line, behind all that was sent
- * before; `*begins` is when the first of them is. */
-static uint64_t transfer(struct lh_sim *sim, const struct lh_sim_node *from,
+uint64_t lh_sim_network_transfer(struct lh_sim *sim, const struct lh_sim_node *from,
     const struct lh_sim_node *to, uint64_t bytes, uint64_t *begins)
 {
     *begins = 0;
@@ -139,7 +137,7 @@ static uint64_t due(const struct parcel *p)
 static void advance(struct lh_sim *sim, struct end *end)
 {
     if (end->arriving || end->first == NULL || !may_arrive(end, end->first) ||
-        is_blocked(sim, peer_of(end)->node, end->node))
+        lh_sim_network_is_blocked(sim, peer_of(end)->node, end->node))
         return;
     end->arriving = true;
     uint64_t at = due(end->first);
@@ -231,8 +229,7 @@ void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
     sight->direction = opener == (sight->effect != NULL) ? LH_REQUEST : LH_REPLY;
 }
 
-/* Whoever has that address now; NULL: nobody. */
-static struct lh_sim_node *called(struct lh_sim *sim, const char *server)
+struct lh_sim_node *lh_sim_network_called(struct lh_sim *sim, const char *server)
 {
     size_t name_size;
     struct lh_sim_node *node = lh_sim_find(sim, lh_server_address(server, &name_size));
@@ -247,8 +244,8 @@ void lh_sim_take_address(struct lh_sim_node *of, struct lh_sim_node *by)
     of->in_its_place = by;
 }
 
-/* What grpc/ finds out in a handshake (ACC-8). */
-static bool is_meant(const struct lh_sim_node *answers, enum lh_method method, const char *server)
+bool lh_sim_network_is_meant(
+    const struct lh_sim_node *answers, enum lh_method method, const char *server)
 {
     char name[LH_LINK_IDENTITY_MAX + 1] = "", why[LH_ACCESS_TEXT_MAX];
     size_t size;
@@ -269,7 +266,7 @@ ProtobufCMessage *lh_sim_network_show_effect(
     if (e->kind == LH_FX_OPEN) {
         sight->link = node->sim->network.link_count + 1;
         sight->method = e->method;
-        sight->peer = called(node->sim, e->text);
+        sight->peer = lh_sim_network_called(node->sim, e->text);
         return NULL;
     }
     const struct end *end = e->link == 0 ? NULL : find(node, e->link);
@@ -289,10 +286,15 @@ ProtobufCMessage *lh_sim_network_show_effect(
 void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
 {
     struct lh_sim *sim = node->sim;
-    struct link *link = lh_alloc(sizeof *link);
-    struct lh_sim_node *server = called(sim, e->text);
 
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(node, e->link) == NULL);
+    if (sim->network.wire.on && !lh_method_info(e->method)->foreign) {
+        lh_sim_wire_open(node, e);
+        return;
+    }
+    struct link *link = lh_alloc(sizeof *link);
+    struct lh_sim_node *server = lh_sim_network_called(sim, e->text);
+
     link->number = ++sim->network.link_count;
     link->method = e->method;
     link->nobody = server == NULL;
@@ -316,11 +318,11 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
         return;
     }
     if (node->deaf || server->deaf || server->hidden) {
-        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE,
+        put_closed(sim, opener, lh_sim_network_one_way(sim, node, server), LH_ERR_UNAVAILABLE,
             server->hidden ? "connection refused" : "no descriptors");
         return;
     }
-    put(sim, served, PARCEL_OPENED, one_way(sim, node, server));
+    put(sim, served, PARCEL_OPENED, lh_sim_network_one_way(sim, node, server));
     if (is_cut(sim, node, server) || is_cut(sim, server, node))
         lh_sim_network_watch_silence(sim, opener);
     advance(sim, served);
@@ -351,13 +353,19 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
         return; /* closed by the peer meanwhile */
     struct end *peer = peer_of(end);
     LH_ASSERT(e->header.size + e->payload.size + PAYLOAD_FRAME <= LH_MESSAGE_BYTES_MAX);
+    if (end->wired != NULL) {
+        lh_wire_free(message);
+        lh_sim_wire_send(end, e);
+        return;
+    }
     if ((which(end) == 1 && !peer->open) || end->half_closed) {
         lh_wire_free(message);
         return;
     }
     uint64_t begins;
-    uint64_t delay = transfer(sim, node, peer->node, e->header.size + e->payload.size, &begins);
-    uint64_t way = one_way(sim, node, peer->node);
+    uint64_t delay =
+        lh_sim_network_transfer(sim, node, peer->node, e->header.size + e->payload.size, &begins);
+    uint64_t way = lh_sim_network_one_way(sim, node, peer->node);
     uint64_t before = peer->last == NULL ? 0 : peer->last->at;
     struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay + way);
     begins += sim->now + way;
@@ -383,8 +391,12 @@ void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e)
 
     if (end == NULL)
         return;
+    if (end->wired != NULL) {
+        lh_sim_wire_close(end, e);
+        return;
+    }
     struct end *peer = peer_of(end);
-    uint64_t delay = one_way(sim, node, peer->node);
+    uint64_t delay = lh_sim_network_one_way(sim, node, peer->node);
     end->link->references++;
     shut(sim, end);
     if (which(end) == 0) {
@@ -408,7 +420,7 @@ void lh_sim_network_half_close(struct lh_sim *sim, struct link *link)
         !lh_method_info(link->method)->request_stream)
         return;
     opener->half_closed = true;
-    put(sim, served, PARCEL_HALF_CLOSED, one_way(sim, opener->node, served->node));
+    put(sim, served, PARCEL_HALF_CLOSED, lh_sim_network_one_way(sim, opener->node, served->node));
     advance(sim, served);
 }
 
@@ -418,6 +430,10 @@ void lh_sim_network_hold(struct lh_sim_node *node, uint64_t id, bool held)
 
     if (end == NULL || end->held == held)
         return;
+    if (end->wired != NULL) {
+        lh_sim_wire_hold(end, held);
+        return;
+    }
     end->held = held;
     end->late_one = held && lh_prng_below(&node->sim->streams[LH_SIM_NETWORK], 2) == 0;
     if (!held)
@@ -436,16 +452,16 @@ static void arrive(struct lh_sim *sim, struct end *served)
     if (!node->up) {
         drop_parcels(served, served->first);
         if (node->powered)
-            put_closed(sim, opener, one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
-                "connection refused");
+            put_closed(sim, opener, lh_sim_network_one_way(sim, node, opener->node),
+                LH_ERR_UNAVAILABLE, "connection refused");
         else
             lh_sim_network_watch_silence(sim, opener);
         return;
     }
-    if (!is_meant(node, served->link->method, served->link->called)) {
+    if (!lh_sim_network_is_meant(node, served->link->method, served->link->called)) {
         LH_MARK("answered-by-another");
         drop_parcels(served, served->first);
-        put_closed(sim, opener, one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
+        put_closed(sim, opener, lh_sim_network_one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
             "who answers there is not who was called");
         return;
     }
@@ -491,7 +507,7 @@ static bool is_stuck(const struct lh_sim *sim, const struct end *from, const str
 {
     const struct end *to = &from->link->ends[!which(from)];
 
-    return p->crc % 4 >= 2 && (to->held || is_blocked(sim, from->node, to->node));
+    return p->crc % 4 >= 2 && (to->held || lh_sim_network_is_blocked(sim, from->node, to->node));
 }
 
 void lh_sim_network_sent(struct lh_sim *sim, const struct lh_sim_event *e)
@@ -531,7 +547,7 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
     end->arriving = false;
     if (p == NULL)
         return;
-    if (is_blocked(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) ||
+    if (lh_sim_network_is_blocked(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) ||
         due(p) > sim->now) {
         advance(sim, end);
         return;
@@ -571,7 +587,7 @@ static void give_up(struct lh_sim *sim, struct end *end, int error, const char *
     end->link->references++;
     lose_suffix(sim, peer);
     if (peer->open || (which(end) == 0 && peer->first != NULL))
-        put_closed(sim, peer, one_way(sim, end->node, peer->node),
+        put_closed(sim, peer, lh_sim_network_one_way(sim, end->node, peer->node),
             error == LH_ERR_DEADLINE_EXCEEDED ? LH_ERR_CANCELLED : LH_ERR_UNAVAILABLE,
             "the peer gave up");
     hear_closed(sim, end, error, text);
@@ -613,6 +629,7 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
     struct lh_sim *sim = node->sim;
     struct end *end, *next;
 
+    lh_sim_wire_drop(node, machine);
     HASH_ITER(hh, node->links, end, next) {
         struct end *peer = peer_of(end);
         end->link->references++;
@@ -621,8 +638,8 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
         if (peer->open && machine)
             lh_sim_network_watch_silence(sim, peer);
         else if (peer->open || (which(end) == 0 && peer->first != NULL))
-            put_closed(
-                sim, peer, one_way(sim, node, peer->node), LH_ERR_UNAVAILABLE, "connection reset");
+            put_closed(sim, peer, lh_sim_network_one_way(sim, node, peer->node), LH_ERR_UNAVAILABLE,
+                "connection reset");
         lh_sim_network_unref(sim, end->link);
     }
 }
@@ -632,14 +649,14 @@ void lh_sim_network_break_end(struct lh_sim *sim, struct end *end)
     end->link->references++;
     lose_suffix(sim, end);
     if (end->open)
-        put_closed(sim, end, one_way(sim, peer_of(end)->node, end->node), LH_ERR_UNAVAILABLE,
-            "connection broken");
+        put_closed(sim, end, lh_sim_network_one_way(sim, peer_of(end)->node, end->node),
+            LH_ERR_UNAVAILABLE, "connection broken");
     lh_sim_network_unref(sim, end->link);
 }
 
 void lh_sim_network_move_on(struct lh_sim *sim, struct end *end)
 {
-    uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
+    uint64_t soonest = sim->now + lh_sim_network_one_way(sim, peer_of(end)->node, end->node);
 
     for (struct parcel *p = end->first; p != NULL; p = p->next)
         if (p->at < soonest)
@@ -651,7 +668,7 @@ void lh_sim_network_hurry(struct lh_sim *sim, struct end *end)
 {
     if (end->first == NULL)
         return;
-    uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
+    uint64_t soonest = sim->now + lh_sim_network_one_way(sim, peer_of(end)->node, end->node);
 
     for (struct parcel *p = end->first; p != NULL; p = p->next) {
         p->at = p->at < soonest ? p->at : soonest;
@@ -670,6 +687,7 @@ void lh_sim_network_deinit(struct lh_sim *sim)
 {
     struct link *next;
 
+    lh_sim_wire_deinit(sim);
     for (struct link *link = sim->network.links; link != NULL; link = next) {
         next = link->next;
         for (int i = 0; i < 2; i++) {

@@ -17,6 +17,7 @@ enum lh_sim_event_kind {
     LH_SIM_EV_CALL,    /* `about` is a call of the program that embeds the core */
     LH_SIM_EV_STOP,    /* the process is asked to end */
     LH_SIM_EV_SCRIPT,  /* `script(arg)` */
+    LH_SIM_EV_WIRE,    /* `about` is a connection: `number` happens at side `which` */
 };
 
 struct lh_sim_event {

@@ -36,6 +36,7 @@ struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
     for (int i = 0; i < LH_SIM_STREAMS; i++)
         sim->streams[i].state = lh_prng_next(&seeds);
     sim->hash = config->seed;
+    sim->network.wire = lh_sim_wire_config_draw(config);
     return sim;
 }
 
@@ -181,6 +182,10 @@ static void happen(struct lh_sim *sim, const struct lh_sim_event *e)
     case LH_SIM_EV_SILENCE:
         lh_sim_network_silence(sim, e);
         lh_sim_network_unref(sim, e->about);
+        break;
+    case LH_SIM_EV_WIRE:
+        lh_sim_wire_event(sim, e);
+        lh_sim_wire_unref(e->about);
         break;
     /* So do these, and they own what they are about. */
     case LH_SIM_EV_DISK:

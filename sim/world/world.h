@@ -44,6 +44,8 @@ struct lh_sim_config {
                                       silent, or that nothing answers where it wants to connect */
     uint64_t piece_bytes;          /* of larger payloads the receiver hears while they come ... */
     struct lh_duration progress_interval;  /* ... this often at most; 0: of each piece */
+    uint64_t wire; /* 0: links are carried as messages. Others: by the machines of wire/, over
+                      pipes of bytes; 1: all is as shipped, more: sizes are drawn from it */
     struct lh_sim_range write, sync, read; /* disk; everything that is neither sync nor read counts
                                               as a write */
     struct lh_sim_range commit;            /* metadata store */
@@ -128,6 +130,7 @@ enum lh_sim_stream {
     LH_SIM_NEMESIS,
     LH_SIM_OTHERS, /* tests; seeds of cores */
     LH_SIM_ETCD,   /* sim/etcd */
+    LH_SIM_WIRE,
     LH_SIM_STREAMS
 };
 

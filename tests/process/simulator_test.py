@@ -38,7 +38,8 @@ OF_LEASES = re.compile(
 class SimulatorTest(unittest.TestCase):
 
     def test_a_seed_is_always_the_same_run(self):
-        for profile in ("swarm", "calm", "clocks", "ruin", "restored", "strangers", "masters"):
+        for profile in ("swarm", "calm", "clocks", "ruin", "restored", "strangers", "masters",
+                        "wire"):
             for seed in range(1, 6):
                 # How it ends is the swarms' question.
                 _, output = simulator("run", "--seed", str(seed), "--profile", profile,
@@ -86,6 +87,10 @@ class SimulatorTest(unittest.TestCase):
 
     def test_programs_with_leases(self):
         code, _ = simulator("swarm", "--profile=leases", "--runs=60", "--first", FIRST)
+        self.assertEqual(code, 0, "what it printed stands above")
+
+    def test_links_that_the_wire_carries(self):
+        code, _ = simulator("swarm", "--profile=wire", "--runs=60", "--first", FIRST)
         self.assertEqual(code, 0, "what it printed stands above")
 
     def test_small_scope(self):

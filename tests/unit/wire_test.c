@@ -303,6 +303,27 @@ static void what_was_sent_before_a_cancelled_link_ends_arrives(void **state)
     finish(&p);
 }
 
+static void what_trickles_in_is_handed_on_in_few_slices(void **state)
+{
+    struct pair p;
+    static char large[100000];
+
+    (void)state;
+    begin(&p);
+    struct lh_mux_link *link = open_link(&p, LH_METHOD_APPEND);
+    (void)served(&p);
+    lh_mux_put(p.client.mux, link, lh_buf_copy(large, sizeof large), false);
+    while (write_some(&p.client, SIZE_MAX, p.now) > 0)
+        ;
+    while (read_some(&p.server, &p.client.to, 50, p.now) > 0)
+        ;
+    struct lh_mux_event event = expect(&p.server, LH_MUX_MESSAGE);
+    assert_int_equal(event.bytes.size, sizeof large);
+    assert_true(event.bytes.count <= 4);
+    lh_buf_clear(&event.bytes);
+    finish(&p);
+}
+
 static void what_was_written_is_notified(void **state)
 {
     struct pair p;
@@ -652,6 +673,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_link_ends_at_the_server),
         cmocka_unit_test(the_end_comes_behind_what_was_sent),
         cmocka_unit_test(what_was_sent_before_a_cancelled_link_ends_arrives),
+        cmocka_unit_test(what_trickles_in_is_handed_on_in_few_slices),
         cmocka_unit_test(what_was_written_is_notified),
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
         cmocka_unit_test(a_silent_end_is_pinged_and_then_given_up),

@@ -1,0 +1,32 @@
+#include "sim/run/bugs_internal.h"
+
+const struct lh_sim_bug lh_sim_wire_bugs[] = {
+    {"late-frame-to-another-link", "WIRE",
+        "what is still on its way to a link that is over goes to the next one that is open",
+        "check"},
+    {"first-window-is-zero", "WIRE",
+        "links that are opened before the other end's greeting get nothing of the window that it "
+        "brings; they never begin",
+        "INV-8"},
+    {"sent-before-it-left", "WIRE",
+        "a message counts as sent when it is chosen to be written; none of it may have left",
+        "check"},
+    {"half-message-delivered", "WIRE",
+        "when a connection breaks, what has come of a message is delivered as if it were whole",
+        "check"},
+    {"end-overtakes-messages", "WIRE",
+        "the end of a link is sent before what was queued; its last messages are lost", "check"},
+    {"one-link-sends-on", "WIRE",
+        "a link that has more to send keeps its place at the front; the others wait for it",
+        "check"},
+    {"credit-never-given-back", "WIRE",
+        "whoever has taken messages does not say so; a link stands still when its window is full",
+        "INV-8"},
+    {"held-link-stops-all", "WIRE",
+        "a message that its link's owner does not ask for stops the events of all links", "check"},
+    {"message-limit-ignored", "WIRE",
+        "a message may be as large as its sender likes; a peer takes all of the memory", "check"},
+    {"served-beyond-its-deadline", "WIRE",
+        "a served call's time is not kept; if its opener cannot say so it never ends", "check"},
+    {0},
+};
