@@ -41,7 +41,6 @@
 #include <stdint.h>
 
 #define LH_TRANSPORT_SERVICES_MAX 4u
-
 struct lh_transport_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
      * NULL: nowhere. */

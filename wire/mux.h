@@ -84,9 +84,9 @@ void lh_mux_close(struct lh_mux *mux, struct lh_mux_link *link, int error, const
  * its end alone is sent. Returns how many there were. */
 unsigned lh_mux_drop_untaken(struct lh_mux *mux, struct lh_instant since);
 
-/* What was not begun yet of links of a connection that turned out to be of no use, as one to a server
- * that does not speak this. Of the link that was opened first: its deadline, and whether a message of
- * it is asked for. NULL: there is none. */
+/* What was not begun yet of links of a connection that turned out to be of no use, as one to a
+ * server that does not speak this. Of the link that was opened first: its deadline, and whether a
+ * message of it is asked for. NULL: there is none. */
 struct lh_mux_link *lh_mux_unbegun(const struct lh_mux *mux, struct lh_instant *ends, bool *asks);
 /* Its next message, the caller's. False: there is none. */
 bool lh_mux_take_back(
@@ -145,8 +145,8 @@ void lh_mux_go_away(struct lh_mux *mux, int error, const char *text);
 void lh_mux_break(struct lh_mux *mux, const char *text);
 /* NULL: it is not broken. What is still to be written is a last word to the peer. */
 const char *lh_mux_broken(const struct lh_mux *mux);
-/* A PING was sent, and nothing has been taken since: whether something has arrived is to be looked at
- * before lh_mux_tick(). */
+/* A PING was sent, and nothing has been taken since: whether something has arrived is to be
+ * looked at before lh_mux_tick(). */
 bool lh_mux_awaits_life(const struct lh_mux *mux);
 /* The peer sent a HELLO. */
 bool lh_mux_is_greeted(const struct lh_mux *mux);

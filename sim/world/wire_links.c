@@ -43,7 +43,6 @@ static struct wired *create(struct connection *c, enum lh_method method, struct 
     wired->mux[0] = lh_mux_open(
         c->sides[0].mux, method, timeout, &link->ends[0], lh_sim_clock(c->sides[0].node));
     wired->id = wired->mux[0]->id;
-    wired->ways[0].credit = wired->ways[1].credit = LH_MUX_FIRST_WINDOW;
     for (int i = 0; i < 2; i++)
         if (c->sides[i].greeted)
             wired->ways[i].credit = c->sides[i].window;

@@ -110,7 +110,7 @@ static void frame_taken(struct connection *c, int which, const struct frames_see
         side->greeted = true;
         side->window = hello.window;
         for (wired = c->links; wired != NULL; wired = wired->hh.next) {
-            wired->ways[which].credit += (int64_t)hello.window - (int64_t)LH_MUX_FIRST_WINDOW;
+            wired->ways[which].credit = hello.window;
             look(wired, which, false);
         }
         return;

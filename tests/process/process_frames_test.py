@@ -230,7 +230,7 @@ class FramesTest(ClusterTest):
         self.still_well()
 
     def test_replies_that_nobody_takes(self):
-        """Its window is small, and it gives no credit: the server keeps what --reply-memory allows."""
+        """Its window is small, and it gives no credit: --reply-memory says what is kept."""
         self.cluster.command("append", "--create", "/large",
                              stdin=b"".join(b"%d" % i * 10000 + b"\n" for i in range(200)))
         chunk, _ = self.tail("/large")

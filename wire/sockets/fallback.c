@@ -1,6 +1,6 @@
-/* Servers that speak gRPC alone, as those of a release before the wire. A client finds out with the
- * first bytes of its first connection, before anything of a call was sent: its links go on over gRPC,
- * and their owner notices nothing. */
+/* Servers that speak gRPC alone, as those of a release before the wire. A client finds out with
+ * the first bytes of its first connection, before anything of a call was sent: its links go on
+ * over gRPC, and their owner notices nothing. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "grpc/rpc.h"

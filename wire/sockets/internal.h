@@ -1,6 +1,6 @@
 /* The wire's driver, for its files: transport.c (a node's end), links.c (the door's operations on
- * links), connections.c and reading.c (a connection's bytes and events), dialling.c (how one begins that is
- * opened here), listening.c (and one that is accepted), loops.c (the threads).
+ * links), connections.c and reading.c (a connection's bytes and events), dialling.c (how one
+ * begins that is opened here), listening.c (and one that is accepted), loops.c (the threads).
  *
  * Locks: wire->lock before connection->lock before loop->lock. The owner is called with none of
  * them held, and what it calls here may be called under locks of its own.
@@ -208,8 +208,8 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
 void lh_wire_flush_begin(struct lh_transport *transport);
 void lh_wire_flush_end(struct lh_transport *transport);
 
-/* fallback.c. The server of that connection speaks gRPC alone: its links are carried so, and new ones
- * to it. With the connection's lock held, which is let go of meanwhile. By any thread. */
+/* fallback.c. The server of that connection speaks gRPC alone: its links are carried so, and new
+ * ones to it. With the connection's lock held, which is let go of meanwhile. By any thread. */
 void lh_connection_fall_back(struct connection *c);
 /* What was written down for a link that gRPC carries, if it does. Any thread. */
 void lh_wire_link_flush_instead(struct wire_link *link);
@@ -235,8 +235,8 @@ void lh_connection_service(struct connection *c);
 void lh_connection_ready(struct connection *c, uint32_t events);
 void lh_connection_tick(struct connection *c, struct lh_instant now);
 void lh_connection_end(struct connection *c);
-/* Before it: nothing is sent any more; what the other end still sends is dropped, until it closes the
- * connection or the time has come. */
+/* Before it: nothing is sent any more; what the other end still sends is dropped, until it closes
+ * the connection or the time has come. */
 void lh_connection_say_end(struct connection *c);
 void lh_connection_hear_out(struct connection *c, struct lh_instant until);
 /* With its lock held. */
