@@ -90,6 +90,9 @@ static void lose_behind(struct pipe *p, uint64_t keep)
     p->last = NULL;
     while ((chunk = *at) != NULL) {
         uint64_t size = chunk->size - chunk->taken;
+        /* What was written behind an earlier break does not join what that one has left. */
+        if (chunk->kind == CHUNK_END)
+            keep = 0;
         if (chunk->kind == CHUNK_CONNECT || (size > 0 && keep > 0)) {
             if (size > keep) {
                 p->bytes -= size - keep;
