@@ -69,7 +69,8 @@ struct connection {
     bool in_table; /* for new links */
     bool listed;
     struct side sides[2];
-    struct wired *links; /* by id */
+    struct wired *links;       /* by id */
+    struct wired *half_closed; /* at its server, which does not know yet that it ended */
     bool sweep_due;
 };
 
@@ -101,6 +102,8 @@ struct wired {
     bool finished;                      /* with LH_OK, by the serving core */
     /* A link of the world's own, of which no core knows: to see what a machine refuses. */
     bool own;
+    int end_error; /* half-closed: its end */
+    char *end_text;
     uint64_t own_ends; /* true time by which the serving machine must have ended it; 0: none */
     UT_hash_handle hh;
 };

@@ -84,6 +84,9 @@ void lh_sim_wire_sweep(struct connection *c, bool all)
         if (!over && !all)
             continue;
         HASH_DEL(c->links, wired);
+        if (c->half_closed == wired)
+            c->half_closed = NULL;
+        free(wired->end_text);
         for (int i = 0; i < 2; i++) {
             shut(&wired->link.ends[i]);
             lh_wire_arrival_deinit(&wired->arrivals[i]);
@@ -172,6 +175,8 @@ void lh_sim_wire_send(struct end *end, struct lh_effect *e)
 {
     const struct lh_sim_wire_config *config = &end->node->sim->network.wire;
 
+    if (end->wired->mux[which_of(end)] == NULL)
+        return; /* half-closed: the peer has ended it */
     lh_wire_send(end->link->method, which_of(end) == 0 ? LH_REQUEST : LH_REPLY, &e->header,
         &e->payload, config->alone_bytes, config->piece_bytes,
         e->notify ? put_notified : put_message, end);
@@ -184,7 +189,8 @@ void lh_sim_wire_close(struct end *end, const struct lh_effect *e)
     int which = which_of(end);
 
     wired->finished |= which == 1 && e->error == LH_OK;
-    lh_mux_close(machine_of(end), wired->mux[which], e->error, e->text);
+    if (wired->mux[which] != NULL)
+        lh_mux_close(machine_of(end), wired->mux[which], e->error, e->text);
     bool says = which == 1;
     uint64_t eligible = wired->ways[1].eligible_from;
     shut(end);
@@ -196,7 +202,7 @@ void lh_sim_wire_close(struct end *end, const struct lh_effect *e)
 void lh_sim_wire_hold(struct end *end, bool held)
 {
     end->held = held;
-    if (!held && !end->wired->reading[which_of(end)])
+    if (!held && !end->wired->reading[which_of(end)] && end->wired->mux[which_of(end)] != NULL)
         want_message(end);
 }
 
@@ -276,7 +282,7 @@ static void message_fed(struct lh_sim_node *node, uint64_t id, bool is_part)
         return;
     const struct lh_method_info *info = lh_method_info(end->link->method);
     bool more = which_of(end) == 1 ? info->request_stream : info->reply_stream;
-    if ((more || is_part) && !end->held)
+    if ((more || is_part) && !end->held && end->wired->mux[which_of(end)] != NULL)
         want_message(end);
 }
 
@@ -327,8 +333,47 @@ static void report_message(struct end *end, struct lh_buf *bytes)
     message_fed(node, id, is_part);
 }
 
+/* The end of a link of which its core has heard that nothing more comes. */
+static void report_end(struct end *end, int error, const char *text)
+{
+    bool open = end->open;
+
+    shut(end); /* first: the core must not find it any more */
+    if (open)
+        feed(end, LH_IN_LINK_CLOSED, error, text);
+}
+
+static void report_closed(struct end *end, struct lh_mux_event *event)
+{
+    struct wired *wired = end->wired;
+    struct connection *c = wired->connection;
+
+    if (wired->own || !lh_sim_wire_saw_closed(end, event->error)) {
+        shut(end);
+    } else if (event->by_peer && which_of(end) == 1 &&
+               lh_method_info(wired->link.method)->request_stream) {
+        wired->mux[1] = NULL;
+        wired->reading[1] = false;
+        wired->ways[1].eligible_from = UINT64_MAX;
+        wired->end_error = event->error;
+        wired->end_text = event->text;
+        event->text = NULL;
+        c->half_closed = wired; /* its end comes next */
+        feed(end, LH_IN_HALF_CLOSED, LH_OK, NULL);
+    } else {
+        report_end(end, event->error, event->text);
+    }
+    free(event->text);
+}
+
 bool lh_sim_wire_report(struct connection *c, int which)
 {
+    if (which == 1 && c->half_closed != NULL) {
+        struct wired *wired = c->half_closed;
+        c->half_closed = NULL;
+        report_end(&wired->link.ends[1], wired->end_error, wired->end_text);
+        return true;
+    }
     struct lh_mux_event event = lh_mux_next(c->sides[which].mux);
     struct end *end = event.owner;
 
@@ -343,10 +388,7 @@ bool lh_sim_wire_report(struct connection *c, int which)
         lh_buf_clear(&event.bytes);
         break;
     case LH_MUX_CLOSED:
-        shut(end); /* first: the core must not find it any more */
-        if (lh_sim_wire_saw_closed(end, event.error) && !end->wired->own)
-            feed(end, LH_IN_LINK_CLOSED, event.error, event.text);
-        free(event.text);
+        report_closed(end, &event);
         break;
     }
     return true;

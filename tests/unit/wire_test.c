@@ -303,6 +303,46 @@ static void what_was_sent_before_a_cancelled_link_ends_arrives(void **state)
     finish(&p);
 }
 
+static void a_single_reply_may_come_in_pieces(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    struct lh_mux_link *link = open_link(&p, LH_METHOD_READ);
+    put(&p.client, link, "request");
+    struct lh_mux_link *at = served(&p);
+    expect_message(&p.server, "request");
+    put(&p.server, at, "head");
+    put(&p.server, at, "piece");
+    put(&p.server, at, "last");
+    lh_mux_close(p.server.mux, at, LH_OK, NULL);
+    carry_all(&p);
+    expect_message(&p.client, "head");
+    lh_mux_read(p.client.mux, link);
+    expect_message(&p.client, "piece");
+    lh_mux_read(p.client.mux, link);
+    expect_message(&p.client, "last");
+    expect_closed(&p.client, LH_OK, NULL);
+    finish(&p);
+}
+
+static void a_second_reply_of_a_call_ends_the_connection(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    struct lh_mux_link *link = open_link(&p, LH_METHOD_STAT);
+    put(&p.client, link, "request");
+    struct lh_mux_link *at = served(&p);
+    put(&p.server, at, "one");
+    put(&p.server, at, "two");
+    carry_all(&p);
+    assert_non_null(lh_mux_broken(p.client.mux));
+    finish(&p);
+}
+
 static void what_trickles_in_is_handed_on_in_few_slices(void **state)
 {
     struct pair p;
@@ -673,6 +713,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_link_ends_at_the_server),
         cmocka_unit_test(the_end_comes_behind_what_was_sent),
         cmocka_unit_test(what_was_sent_before_a_cancelled_link_ends_arrives),
+        cmocka_unit_test(a_single_reply_may_come_in_pieces),
+        cmocka_unit_test(a_second_reply_of_a_call_ends_the_connection),
         cmocka_unit_test(what_trickles_in_is_handed_on_in_few_slices),
         cmocka_unit_test(what_was_written_is_notified),
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
