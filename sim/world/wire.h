@@ -104,7 +104,7 @@ struct wired {
     bool own;
     int end_error; /* half-closed: its end */
     char *end_text;
-    uint64_t own_ends; /* true time by which the serving machine must have ended it; 0: none */
+    uint64_t own_ends; /* by the serving node's clock, when it must have ended it; 0: none */
     UT_hash_handle hh;
 };
 

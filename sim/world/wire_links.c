@@ -235,7 +235,7 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
         if (wired->own_ends != 0) {
             /* What the other end says comes later than that. */
             c->sides[1].in.stalled_until = sim->now + wired->own_ends + lh_milliseconds(500).ns;
-            wired->own_ends = sim->now + wired->own_ends + wired->own_ends / 2 +
+            wired->own_ends = lh_sim_clock(node).ns + wired->own_ends + wired->own_ends / 2 +
                               lh_milliseconds(100).ns + 2 * node->timer_late;
         }
         lh_mux_read(c->sides[1].mux, opened);

@@ -251,7 +251,7 @@ static bool is_overdue(const struct connection *c, const struct wired *wired)
     const struct side *side = &c->sides[1];
 
     return wired->own && wired->own_ends != 0 && wired->mux[1] != NULL &&
-           c->sim->now > wired->own_ends &&
+           lh_sim_clock(side->node).ns > wired->own_ends &&
            !lh_instant_reached(lh_sim_clock(side->node), lh_mux_deadline(side->mux));
 }
 
