@@ -82,7 +82,7 @@ struct lh_mux {
     uint32_t last_link; /* that was opened */
     uint32_t counted;   /* links that the peer counts */
     struct lh_mux_row ready, sending, granting, sent;
-    struct lh_mux_row waiting; /* to be opened: the peer takes no more for now */
+    struct lh_mux_row waiting; /* to be opened, in their order, when the peer takes one more */
     size_t queued_bytes, waiting_bytes;
     struct lh_hello peer;
     bool greeted, hello_due;
@@ -180,8 +180,6 @@ void lh_mux_end_link(
 void lh_mux_violated(struct lh_mux *mux, const char *what);
 /* Has the link wait for its place to send, if it has something to send now. */
 void lh_mux_offer(struct lh_mux *mux, struct link *link);
-/* More links may be open at the peer than before: those that wait for it go on. */
-void lh_mux_open_waiting(struct lh_mux *mux);
 /* Whether one more link may be open there. */
 static inline bool lh_mux_may_begin(const struct lh_mux *mux)
 {

@@ -208,10 +208,8 @@ void lh_mux_free_link(struct lh_mux *mux, struct link *link)
     lh_timer_unset(&mux->timers, &link->timer);
     waiting_remove(mux, link);
     lh_idmap_remove(&mux->links, link);
-    if (link->counted) {
+    if (link->counted)
         mux->counted--;
-        lh_mux_open_waiting(mux);
-    }
     free(link->close_text);
     free(link->end_text);
     free(link);
@@ -279,18 +277,8 @@ struct lh_mux_link *lh_mux_open(struct lh_mux *mux, enum lh_method method,
     link->base.owner = owner;
     link->open_due = true;
     lh_timer_set(&mux->timers, &link->timer, lh_instant_add(now, timeout));
-    sending_add(mux, link);
+    waiting_add(mux, link);
     return &link->base;
-}
-
-void lh_mux_open_waiting(struct lh_mux *mux)
-{
-    struct link *link = mux->waiting.first;
-
-    if (link == NULL || !lh_mux_may_begin(mux))
-        return;
-    waiting_remove(mux, link);
-    sending_add(mux, link);
 }
 
 void lh_mux_offer(struct lh_mux *mux, struct link *link)
@@ -299,7 +287,7 @@ void lh_mux_offer(struct lh_mux *mux, struct link *link)
 
     if (link->waiting.in)
         return;
-    if (link->open_due || lh_mux_may_send(link) || close)
+    if (lh_mux_may_send(link) || close)
         sending_add(mux, link);
     else
         sending_remove(mux, link);

@@ -47,8 +47,6 @@ static void take_hello(struct lh_mux *mux)
         for (struct link *link = lh_idmap_from(&mux->links, 0); link != NULL;
              link = lh_idmap_from(&mux->links, link->base.id + 1))
             link->credit = LH_PLANTED("first-window-is-zero") ? 0 : peer->window;
-        while (mux->waiting.first != NULL && lh_mux_may_begin(mux))
-            lh_mux_open_waiting(mux);
     }
 }
 

@@ -238,19 +238,28 @@ static void stage_message(struct lh_mux *mux, struct link *link)
     lh_buf_clear(&bytes);
 }
 
+/* Links are opened in the order of their numbers: a peer takes no smaller one any more. */
+static bool may_open_next(const struct lh_mux *mux)
+{
+    return mux->waiting.first != NULL && lh_mux_may_begin(mux);
+}
+
+static void stage_next_open(struct lh_mux *mux)
+{
+    struct link *link = mux->waiting.first;
+
+    waiting_remove(mux, link);
+    stage_open(mux, link);
+    lh_mux_offer(mux, link);
+}
+
 /* One frame of the link whose turn it is. */
 static void stage_of_links(struct lh_mux *mux)
 {
     struct link *link = mux->sending.first;
 
-    if (link->open_due || !LH_PLANTED("one-link-sends-on"))
+    if (!LH_PLANTED("one-link-sends-on"))
         sending_remove(mux, link);
-    if (link->open_due && !lh_mux_may_begin(mux)) {
-        waiting_add(mux, link);
-        return;
-    }
-    if (link->open_due)
-        stage_open(mux, link);
     if (link->close_due && link->sent_of_first == 0 && LH_PLANTED("end-overtakes-messages")) {
         stage_close(mux, link);
         return;
@@ -288,6 +297,8 @@ static void stage_some(struct lh_mux *mux)
             stage_goaway(mux);
         } else if (mux->granting.first != NULL) {
             stage_credit(mux, mux->granting.first);
+        } else if (may_open_next(mux)) {
+            stage_next_open(mux);
         } else if (mux->sending.first != NULL) {
             stage_of_links(mux);
         } else {
@@ -303,7 +314,7 @@ bool lh_mux_has_output(const struct lh_mux *mux)
     if (mux->broken != NULL)
         return mux->last_word_due;
     return mux->pongs_due > 0 || mux->ping_due || mux->goaway_due || mux->granting.first != NULL ||
-           mux->sending.first != NULL;
+           mux->sending.first != NULL || may_open_next(mux);
 }
 
 size_t lh_mux_output(

@@ -343,6 +343,25 @@ static void a_second_reply_of_a_call_ends_the_connection(void **state)
     finish(&p);
 }
 
+static void links_are_opened_in_their_order(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    (void)open_link(&p, LH_METHOD_APPEND);
+    (void)write_some(&p.client, SIZE_MAX, p.now); /* which waits for the greeting */
+    struct lh_mux_link *second = open_link(&p, LH_METHOD_APPEND);
+    (void)write_some(&p.server, SIZE_MAX, p.now);
+    (void)read_some(&p.client, &p.server.to, SIZE_MAX, p.now);
+    put(&p.client, second, "text");
+    carry_all(&p);
+    assert_null(lh_mux_broken(p.server.mux));
+    assert_int_equal(expect(&p.server, LH_MUX_OPENED).link->id, 1);
+    assert_int_equal(expect(&p.server, LH_MUX_OPENED).link->id, 2);
+    finish(&p);
+}
+
 static void what_trickles_in_is_handed_on_in_few_slices(void **state)
 {
     struct pair p;
@@ -715,6 +734,7 @@ int main(void)
         cmocka_unit_test(what_was_sent_before_a_cancelled_link_ends_arrives),
         cmocka_unit_test(a_single_reply_may_come_in_pieces),
         cmocka_unit_test(a_second_reply_of_a_call_ends_the_connection),
+        cmocka_unit_test(links_are_opened_in_their_order),
         cmocka_unit_test(what_trickles_in_is_handed_on_in_few_slices),
         cmocka_unit_test(what_was_written_is_notified),
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
