@@ -166,9 +166,10 @@ class LeasesTest(ClusterTest):
         self.cluster.master.start()
         self.cluster.wait_ready()
         # With a fifth of the term that was asked for it would be stopped at once.
+        begun = os.path.join(self.folder, "begun")
         lock = self.start("lock", "--term=20s", LOCK, "--", "sh", "-c",
-                          "trap 'exit 9' TERM; sleep 1000 & wait")
-        wait_for("a holder", self.holders)
+                          f"trap 'exit 9' TERM; touch {begun}; sleep 1000 & wait")
+        wait_for("the program to begin", lambda: os.path.exists(begun))
         self.assertEqual([s["term_ms"] for s in self.cluster.json("sessions")["sessions"]], [2000])
         lock.send_signal(signal.SIGTERM)
         self.assertEqual(lock.wait(), 9)
