@@ -50,6 +50,7 @@ static struct lh_mux_config config_of(struct input *in, bool serves)
         .cancels_max = serves ? next(in) % 2 * 20 : 0,
         .message_max = 8192,
         .frame_bytes = next(in) % 2 == 0 ? LH_FRAME_MORE_BYTES_MIN : 64u << 10,
+        .refer_bytes = next(in) % 2 == 0 ? 0 : 500,
         .stage_bytes = stages[next(in) % 3],
         .hello_timeout = lh_seconds(5),
         .ping_after = lh_seconds(2),

@@ -46,15 +46,17 @@ struct link {
     uint32_t notifies_staged, notifies_written;
     /* Receiving. */
     struct lh_buf arriving;
-    size_t arrived_blocks; /* bytes of the blocks that `arriving` keeps */
-    bool begun;            /* a message is arriving */
+    struct lh_block *gather_block; /* where small parts of it are copied to; NULL: nowhere */
+    uint8_t *gather_next;
+    size_t gather_left;
+    bool begun; /* a message is arriving */
     struct lh_mux_messages inbox;
     size_t inbox_bytes;
     int64_t allowed;   /* what the peer may still send, as its credit */
     uint32_t to_grant; /* bytes that its owner has taken since the last CREDIT */
     bool wanted;
     bool got_message; /* a whole one */
-    bool counted;     /* OPEN was staged, and the peer counts it */
+    bool counted;     /* among those that may be open at the serving end */
     bool opened_due;  /* to be reported */
     bool end_due;     /* likewise, behind what is in the inbox ... */
     bool at_once;     /* ... as far as its owner asks for that: it ended in the middle */
@@ -80,7 +82,7 @@ struct lh_mux {
     struct lh_idmap links;
     struct lh_timers timers;
     uint32_t last_link; /* that was opened */
-    uint32_t counted;   /* links that the peer counts */
+    uint32_t counted;   /* links that are open at the serving end */
     struct lh_mux_row ready, sending, granting, sent;
     struct lh_mux_row waiting; /* to be opened, in their order, when the peer takes one more */
     size_t queued_bytes, waiting_bytes;
@@ -176,6 +178,8 @@ void lh_mux_drop_queue(struct lh_mux *mux, struct link *link);
  * come whole before is delivered first, but `at_once` only while its owner asks for it. */
 void lh_mux_end_link(
     struct lh_mux *mux, struct link *link, int error, const char *text, bool at_once);
+/* receive.c. Nothing more is copied to its last place. */
+void lh_mux_end_gather(struct link *link);
 /* The peer broke the format. */
 void lh_mux_violated(struct lh_mux *mux, const char *what);
 /* Has the link wait for its place to send, if it has something to send now. */

@@ -170,6 +170,7 @@ static void drop_arriving(struct lh_mux *mux, struct link *link)
 {
     mux->waiting_bytes -= link->arriving.size;
     lh_buf_clear(&link->arriving);
+    lh_mux_end_gather(link);
     if (mux->into == link)
         mux->into = NULL;
     link->begun = false;

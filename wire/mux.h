@@ -44,7 +44,9 @@ struct lh_mux_config {
     uint32_t message_max;     /* bytes of a message from the peer */
     uint32_t frame_bytes;     /* of a message in one frame, LH_FRAME_MORE_BYTES_MIN to
                                  LH_FRAME_BODY_BYTES_MAX */
-    uint32_t stage_bytes;     /* chosen and not yet written, about: what nothing can overtake */
+    uint32_t refer_bytes; /* that arrive together of a message are referred to, fewer are copied: a
+                                 quarter of the block that they are read into */
+    uint32_t stage_bytes; /* chosen and not yet written, about: what nothing can overtake */
     struct lh_duration hello_timeout;
     /* After so long without a byte from the peer: a PING. A connection on which none came for that
      * time after it is broken. */

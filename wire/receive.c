@@ -10,12 +10,6 @@
 #include <string.h>
 
 #define PINGS_MAX 100u /* in a second */
-/* A message is copied out of the blocks that it was read into if it keeps more than four times its
- * size of them. */
-#define KEPT_SHARE 4u
-/* So is one of more slices than that, if they are smaller on average. */
-#define SLICES_KEPT     4u
-#define SLICE_BYTES_MIN 256u
 
 static struct link *link_of(struct lh_mux *mux, uint32_t id)
 {
@@ -91,7 +85,7 @@ static void take_open(struct lh_mux *mux)
         lh_mux_violated(mux, "a malformed opening of a link");
         return;
     }
-    if (mux->links.count >= mux->config.links_max) {
+    if (mux->counted >= mux->config.links_max) {
         lh_mux_violated(mux, "more links than may be open");
         return;
     }
@@ -100,6 +94,8 @@ static void take_open(struct lh_mux *mux)
     enum lh_method method = lh_mux_method_of(number);
     struct link *link =
         lh_mux_add_link(mux, id, method == LH_METHOD_NONE ? LH_METHOD_STAT : method);
+    link->counted = true;
+    mux->counted++;
     if (mux->going || method == LH_METHOD_NONE) {
         lh_mux_close(mux, &link->base, mux->going ? LH_ERR_UNAVAILABLE : LH_ERR_UNIMPLEMENTED,
             mux->going ? "the server is going away" : "no such method");
@@ -156,6 +152,10 @@ static void take_close(struct lh_mux *mux, struct link *link)
     /* Who cancels hears nothing of the link any more. */
     link->close_due = false;
     link->ended_by_peer = true;
+    if (mux->config.serves && link->counted) { /* the peer may open another one at once */
+        link->counted = false;
+        mux->counted--;
+    }
     if (mux->config.serves)
         lh_mux_end_link(mux, link, LH_ERR_CANCELLED, "the peer cancelled the call", true);
     else if (link->begun && error == LH_OK)
@@ -252,7 +252,6 @@ static void begin_message(struct lh_mux *mux)
         }
         link->begun = true;
         link->allowed -= LH_MUX_MESSAGE_COST;
-        link->arrived_blocks = 0;
     }
     link->allowed -= mux->frame.length;
     if (link->arriving.size + mux->frame.length > largest(mux, link) &&
@@ -260,20 +259,46 @@ static void begin_message(struct lh_mux *mux)
         refuse_link(mux, link, LH_ERR_TOO_LARGE, "larger than a message may be");
 }
 
-static void copy_out(struct link *link)
+/* Few bytes of a large block are copied: who sends them slowly would have all of it kept. Those of
+ * one message lie together; `ahead` more may follow. */
+static void gather(
+    struct lh_mux *mux, struct link *link, const uint8_t *bytes, size_t n, size_t ahead)
 {
-    uint8_t *to;
-    struct lh_buf copy = lh_buf_alloc(link->arriving.size, &to);
+    struct lh_buf *to = &link->arriving;
 
-    (void)lh_buf_read(&link->arriving, 0, to, link->arriving.size);
-    lh_buf_clear(&link->arriving);
-    link->arriving = copy;
+    while (n > 0) {
+        if (link->gather_left == 0) {
+            size_t size = ahead < mux->config.refer_bytes ? ahead : mux->config.refer_bytes;
+            lh_mux_end_gather(link);
+            size = size < n ? n : size;
+            struct lh_buf fresh = lh_buf_alloc(size, &link->gather_next);
+            link->gather_block = lh_buf_slices(&fresh)->block;
+            link->gather_left = size;
+        }
+        size_t k = n < link->gather_left ? n : link->gather_left;
+        memcpy(link->gather_next, bytes, k);
+        struct lh_slice *last = to->count == 0 ? NULL : &lh_buf_slices(to)[to->count - 1];
+        if (last != NULL && last->block == link->gather_block) {
+            last->size += k;
+            to->size += k;
+        } else {
+            lh_block_ref(link->gather_block);
+            lh_buf_push(to, link->gather_block, link->gather_next, k);
+        }
+        link->gather_next += k;
+        link->gather_left -= k;
+        bytes += k;
+        n -= k;
+        ahead -= k;
+    }
 }
 
-/* It trickled in: what is to be handed on in small parts costs more than a copy. */
-static bool is_fine(const struct lh_buf *b)
+void lh_mux_end_gather(struct link *link)
 {
-    return b->count > SLICES_KEPT && b->size / b->count < SLICE_BYTES_MIN;
+    if (link->gather_block != NULL)
+        lh_block_unref(link->gather_block);
+    link->gather_block = NULL;
+    link->gather_left = 0;
 }
 
 static void end_message(struct lh_mux *mux)
@@ -283,8 +308,7 @@ static void end_message(struct lh_mux *mux)
     mux->into = NULL;
     if (link == NULL || (mux->frame.flags & LH_FRAME_MORE) != 0)
         return;
-    if (link->arrived_blocks > KEPT_SHARE * link->arriving.size || is_fine(&link->arriving))
-        copy_out(link);
+    lh_mux_end_gather(link);
     link->begun = false;
     link->got_message = true;
     if (mux->config.serves && link->unary_request)
@@ -328,13 +352,7 @@ static void end_frame(struct lh_mux *mux)
         take_control(mux);
 }
 
-static const struct lh_block *last_block(const struct lh_buf *b)
-{
-    return lh_buf_slices_const(b)[b->count - 1].block;
-}
-
-static void take_body(
-    struct lh_mux *mux, struct lh_block *block, size_t block_size, const uint8_t *bytes, size_t n)
+static void take_body(struct lh_mux *mux, struct lh_block *block, const uint8_t *bytes, size_t n)
 {
     if (mux->body_read < mux->frame.covered) {
         size_t left = mux->frame.covered - mux->body_read;
@@ -344,10 +362,13 @@ static void take_body(
         memcpy(mux->control + mux->body_read, bytes, n);
     } else if (mux->into != NULL) {
         struct link *link = mux->into;
-        if (link->arriving.count == 0 || last_block(&link->arriving) != block)
-            link->arrived_blocks += block_size;
-        lh_block_ref(block);
-        lh_buf_push(&link->arriving, block, bytes, n);
+        if (n < mux->config.refer_bytes) {
+            gather(mux, link, bytes, n, mux->frame.length - mux->body_read);
+        } else {
+            lh_mux_end_gather(link);
+            lh_block_ref(block);
+            lh_buf_push(&link->arriving, block, bytes, n);
+        }
         mux->waiting_bytes += n;
     }
     mux->body_read += (uint32_t)n;
@@ -356,8 +377,6 @@ static void take_body(
 void lh_mux_take(struct lh_mux *mux, struct lh_block *block, const uint8_t *bytes, size_t size,
     struct lh_instant now)
 {
-    size_t block_size = size; /* what arrived with it is what it keeps */
-
     mux->now = mux->heard = now;
     mux->ping_sent = LH_INSTANT_NEVER;
     while (size > 0 && mux->broken == NULL) {
@@ -377,7 +396,7 @@ void lh_mux_take(struct lh_mux *mux, struct lh_block *block, const uint8_t *byte
         size_t n = mux->frame.length - mux->body_read;
         n = n < size ? n : size;
         if (n > 0)
-            take_body(mux, block, block_size, bytes, n);
+            take_body(mux, block, bytes, n);
         bytes += n;
         size -= n;
         if (mux->body_read == mux->frame.length)

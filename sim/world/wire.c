@@ -82,6 +82,7 @@ static struct lh_mux *machine(struct connection *c, int which)
         .links_max = w->links_max,
         .message_max = w->message_max,
         .frame_bytes = w->frame_bytes,
+        .refer_bytes = w->refer_bytes,
         .stage_bytes = w->stage_bytes,
         .hello_timeout = w->hello_timeout,
         .ping_after = w->ping_after,

@@ -5,6 +5,8 @@
 #include "base/prng.h"
 
 #define SHIPPED 1u
+/* Parts of a batch that are smaller are refused, if there are many. */
+#define REFERRED_MIN 128u
 
 /* Every power of two between the two has the same chance. */
 static uint64_t spread(struct lh_prng *random, uint64_t least, uint64_t most)
@@ -42,6 +44,7 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
         .message_max = LH_MESSAGE_BYTES_MAX,
         .frame_bytes = 64u << 10,
         .stage_bytes = 256u << 10,
+        .refer_bytes = 32u << 10,
         .alone_bytes = LH_ALONE_BYTES,
         .piece_bytes = LH_PIECE_BYTES,
         .capacity = 4u << 20,
@@ -73,6 +76,8 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
                                                   LH_FRAME_BODY_BYTES_MAX));
     if (lh_prng_chance(&random, 70))
         c.stage_bytes = (uint32_t)(smallest ? 1 : spread(&random, 1, c.stage_bytes));
+    if (lh_prng_chance(&random, 50))
+        c.refer_bytes = (uint32_t)(smallest ? UINT32_MAX : spread(&random, REFERRED_MIN, 1u << 20));
     if (lh_prng_chance(&random, 70)) {
         c.piece_bytes = spread(&random, at_least(256, world->piece_bytes), LH_PIECE_BYTES);
         c.alone_bytes = spread(&random, c.piece_bytes, LH_PIECE_BYTES);

@@ -11,6 +11,7 @@ struct end;
 struct lh_sim_wire_config {
     bool on;
     uint32_t window, session_window, links_max, message_max, frame_bytes, stage_bytes;
+    uint32_t refer_bytes;
     uint64_t alone_bytes, piece_bytes;
     uint64_t capacity; /* of a pipe */
     uint64_t rate;     /* of a pipe, a second; 0: without limit */

@@ -39,6 +39,7 @@ static struct lh_mux_config config_of(bool serves)
         .cancels_max = 100,
         .message_max = 2u << 20,
         .frame_bytes = 64u << 10,
+        .refer_bytes = 32u << 10,
         .stage_bytes = 256u << 10,
         .hello_timeout = lh_seconds(5),
         .ping_after = lh_seconds(2),
@@ -637,6 +638,7 @@ static void one_schedule(uint64_t seed)
     server.window = 1 + (uint32_t)lh_prng_below(&r, lh_prng_below(&r, 2) ? 100 : 1 << 20);
     server.links_max = 1 + (uint32_t)lh_prng_below(&r, LINKS);
     client.frame_bytes = 1024 + (uint32_t)lh_prng_below(&r, 60 << 10);
+    server.refer_bytes = (uint32_t)lh_prng_below(&r, 4000);
     server.stage_bytes = 1 + (uint32_t)lh_prng_below(&r, 256 << 10);
     begin_with(&p, &client, &server);
     for (int i = 0; i < LINKS; i++) {

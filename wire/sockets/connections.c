@@ -81,6 +81,7 @@ void lh_connection_begin_mux(struct connection *c)
         .message_max = (uint32_t)(c->serves && t->served_message_max != 0 ? t->served_message_max
                                                                           : LH_MESSAGE_BYTES_MAX),
         .frame_bytes = FRAME_BYTES,
+        .refer_bytes = LH_READ_BLOCK_BYTES / 4,
         .stage_bytes = STAGE_BYTES,
         .hello_timeout = c->serves ? t->handshake_timeout : t->connect_timeout,
         .ping_after = c->serves ? lh_milliseconds(SERVER_PING_MS) : t->keepalive,
@@ -212,11 +213,15 @@ static bool report_sent(struct connection *c)
 /* With the lock held: the loop has something to report, or to look at sooner. */
 static void rouse(struct connection *c)
 {
-    if (c->state == CONNECTION_OVER)
+    /* What came before its end waits until the owner asks for it. */
+    bool over = c->state == CONNECTION_OVER;
+
+    if (over && atomic_load(&c->wire->stopping))
         return;
-    if (lh_mux_has_event(c->mux) || c->write_failed)
+    if (lh_mux_has_event(c->mux) || (c->write_failed && !over))
         lh_loop_kick(c);
-    lh_loop_arm(c, lh_mux_deadline(c->mux));
+    if (!over)
+        lh_loop_arm(c, lh_mux_deadline(c->mux));
 }
 
 void lh_connection_service(struct connection *c)
@@ -383,9 +388,9 @@ void lh_connection_ready(struct connection *c, uint32_t events)
 void lh_connection_tick(struct connection *c, struct lh_instant now)
 {
     pthread_mutex_lock(&c->lock);
-    bool looks = c->mux != NULL && (c->read_due || lh_mux_awaits_life(c->mux));
+    bool looks = atomic_exchange(&c->read_due, false);
+    looks = c->mux != NULL && (looks || lh_mux_awaits_life(c->mux));
     pthread_mutex_unlock(&c->lock);
-    c->read_due = false;
     if (looks && c->state == CONNECTION_OPEN) /* this thread may have slept for long */
         lh_connection_read(c, false);
     pthread_mutex_lock(&c->lock);

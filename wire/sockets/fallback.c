@@ -127,6 +127,14 @@ static void on_released(void *arg, struct lh_transport_link *instead)
     lh_wire_link_unref(link_of(instead));
 }
 
+static int may_answer(void *arg, enum lh_server_kind kind, const char *name, const char *identity,
+    bool apart, char *text, size_t text_size)
+{
+    const struct wire *wire = arg;
+
+    return wire->config.may_answer(wire->config.arg, kind, name, identity, apart, text, text_size);
+}
+
 /* The transport for them, with its own callbacks. NULL: this end is shutting down. */
 static struct lh_transport *transport_of(struct wire *wire)
 {
@@ -142,6 +150,9 @@ static struct lh_transport *transport_of(struct wire *wire)
     config.on_sent = on_sent;
     config.on_closed = on_closed;
     config.on_released = on_released;
+    config.on_round = NULL;
+    if (config.may_answer != NULL)
+        config.may_answer = may_answer;
     pthread_mutex_lock(&wire->lock);
     if (wire->instead == NULL && !wire->over) {
         int error =

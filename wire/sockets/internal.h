@@ -125,6 +125,9 @@ struct listener {
 };
 
 #define LISTENERS_MAX 8
+/* What connections of a loop read into, one after the other. A part that is kept keeps all of it: so
+ * small ones are copied (lh_mux_config.refer_bytes). */
+#define LH_READ_BLOCK_BYTES (128u << 10)
 /* An accepted connection over which nothing comes for so long is closed. */
 #define DECIDE_SECONDS 5u
 

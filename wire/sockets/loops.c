@@ -218,15 +218,17 @@ static void look_at_kicked(struct loop *loop)
     lh_timers_fire(&loop->timers, loop, now);
     struct connection *kicked = loop->kicked;
     loop->kicked = NULL;
-    for (struct connection *c = kicked; c != NULL; c = c->next_kicked)
-        c->kicked = false;
-    pthread_mutex_unlock(&loop->lock);
     while (kicked != NULL) {
+        /* Each can be kicked again from now on, and those behind it are still in this list. */
         struct connection *c = kicked;
         kicked = c->next_kicked;
+        c->kicked = false;
+        pthread_mutex_unlock(&loop->lock);
         lh_connection_tick(c, now);
         lh_connection_unref(c);
+        pthread_mutex_lock(&loop->lock);
     }
+    pthread_mutex_unlock(&loop->lock);
 }
 
 static bool goes_on(struct loop *loop)

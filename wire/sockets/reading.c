@@ -11,7 +11,7 @@
 
 /* Read of a connection before others have their turn. */
 #define ROUND_BYTES    (512u << 10)
-#define BLOCK_BYTES    (256u << 10)
+#define BLOCK_BYTES    LH_READ_BLOCK_BYTES
 #define READ_BYTES_MIN (16u << 10)
 /* Calls that a connection begins in a second without anybody asking whether it may. */
 #define CROWD 500u

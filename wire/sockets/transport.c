@@ -316,7 +316,14 @@ static void ask_who_answers(struct lh_transport *transport)
 {
     struct lh_transport *grpc = grpc_of(transport);
 
-    for_each(wire_of(transport), lh_connection_ask_who_answers);
+    struct wire *wire = wire_of(transport);
+
+    for_each(wire, lh_connection_ask_who_answers);
+    pthread_mutex_lock(&wire->lock);
+    struct lh_transport *instead = wire->instead;
+    pthread_mutex_unlock(&wire->lock);
+    if (instead != NULL)
+        lh_transport_ask_who_answers(instead);
     if (grpc != NULL)
         lh_transport_ask_who_answers(grpc);
 }
