@@ -151,6 +151,15 @@ static int look(SSL *ssl, int *alert, void *arg)
     return SSL_CLIENT_HELLO_ERROR; /* that was all */
 }
 
+SSL_CTX *lh_tls_offer_context(void)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+    LH_ASSERT(context != NULL);
+    SSL_CTX_set_client_hello_cb(context, look, NULL);
+    return context;
+}
+
 enum lh_tls_offer lh_tls_offer(SSL_CTX *context, const uint8_t *bytes, size_t size)
 {
     enum lh_tls_offer offer = LH_TLS_MORE_BYTES;
@@ -161,7 +170,6 @@ enum lh_tls_offer lh_tls_offer(SSL_CTX *context, const uint8_t *bytes, size_t si
     BIO_set_mem_eof_return(from, -1);
     SSL_set_bio(ssl, from, to);
     SSL_set_app_data(ssl, &offer);
-    SSL_CTX_set_client_hello_cb(context, look, NULL);
     int done = SSL_accept(ssl);
     if (offer == LH_TLS_MORE_BYTES && SSL_get_error(ssl, done) != SSL_ERROR_WANT_READ)
         offer = LH_TLS_NOT_OFFERED; /* no ClientHello at all */
@@ -176,8 +184,8 @@ void lh_tls_say_failure(const SSL *ssl, char *text, size_t size)
     unsigned long error = ERR_peek_error();
 
     if (verified != X509_V_OK)
-        (void)snprintf(text, size, "certificate verify failed: %s",
-            X509_verify_cert_error_string(verified));
+        (void)snprintf(
+            text, size, "certificate verify failed: %s", X509_verify_cert_error_string(verified));
     else if (error != 0 && ERR_reason_error_string(error) != NULL)
         (void)snprintf(text, size, "TLS: %s", ERR_reason_error_string(error));
     else

@@ -26,8 +26,9 @@ bool lh_tls_peer_of(const SSL *ssl, char identity[LH_LINK_IDENTITY_MAX + 1]);
 /* Whether the other side has chosen to speak our protocol, after the handshake. */
 bool lh_tls_speaks_ours(const SSL *ssl);
 
-/* Whether a client that has sent these bytes offers to speak it. */
+/* Whether a client that has sent these bytes offers to speak it; with a context for that alone. */
 enum lh_tls_offer { LH_TLS_OFFERED, LH_TLS_NOT_OFFERED, LH_TLS_MORE_BYTES };
+SSL_CTX *lh_tls_offer_context(void);
 enum lh_tls_offer lh_tls_offer(SSL_CTX *context, const uint8_t *bytes, size_t size);
 
 /* Why a handshake failed, in a sentence: of the thread's queue of OpenSSL, which is empty then.

@@ -364,7 +364,9 @@ struct lh_mux_link *lh_mux_unbegun(const struct lh_mux *mux, struct lh_instant *
 {
     struct link *link = lh_idmap_from(&mux->links, 0);
 
-    if (mux->greeted || link == NULL || link->end_due)
+    while (link != NULL && (link->end_due || link->closed))
+        link = lh_idmap_from(&mux->links, link->base.id + 1);
+    if (mux->greeted || link == NULL)
         return NULL;
     *ends = lh_timer_is_set(&link->timer) ? link->timer.at : LH_INSTANT_NEVER;
     *asks = link->wanted;

@@ -179,7 +179,8 @@ static void take_control(struct lh_mux *mux)
         return;
     }
     struct link *link = of_link && type != LH_FRAME_OPEN ? link_of(mux, id) : NULL;
-    if (of_link && type != LH_FRAME_OPEN && id > mux->last_link) {
+    bool never = id > mux->last_link || (link != NULL && link->open_due);
+    if (of_link && type != LH_FRAME_OPEN && never) {
         lh_mux_violated(mux, "a frame of a link that was never opened");
         return;
     }
@@ -234,7 +235,8 @@ static void begin_message(struct lh_mux *mux)
 {
     struct link *link = mux->into;
 
-    if (!mux->greeted || mux->frame.link == 0 || mux->frame.link > mux->last_link) {
+    if (!mux->greeted || mux->frame.link == 0 || mux->frame.link > mux->last_link ||
+        (link != NULL && link->open_due)) {
         lh_mux_violated(mux, "a message of a link that was never opened");
         return;
     }

@@ -218,7 +218,7 @@ static void rouse(struct connection *c)
 
     if (over && atomic_load(&c->wire->stopping))
         return;
-    if (lh_mux_has_event(c->mux) || (c->write_failed && !over))
+    if (lh_mux_has_event(c->mux) || (!over && (c->write_failed || lh_mux_broken(c->mux) != NULL)))
         lh_loop_kick(c);
     if (!over)
         lh_loop_arm(c, lh_mux_deadline(c->mux));
@@ -337,7 +337,7 @@ static bool is_done(struct connection *c, struct lh_instant now)
     if (!idle)
         return false;
     if (c->serves)
-        return atomic_load(&c->wire->stopping) || (most.ns != 0 && unused.ns >= most.ns);
+        return most.ns != 0 && unused.ns >= most.ns;
     return !lh_mux_may_open(c->mux) || unused.ns >= most.ns;
 }
 
@@ -350,8 +350,10 @@ static void settle(struct connection *c)
     bool done = c->state != CONNECTION_OVER && is_done(c, lh_wire_now());
     bool failed = c->write_failed && c->state == CONNECTION_OPEN;
     pthread_mutex_unlock(&c->lock);
-    if (failed && !done)
+    if (failed && !done) { /* what came before is still to be heard */
+        lh_connection_read(c, true);
         lh_connection_lost(c, EPIPE);
+    }
     if (failed || done)
         lh_connection_end(c);
 }
@@ -388,13 +390,15 @@ void lh_connection_ready(struct connection *c, uint32_t events)
 void lh_connection_tick(struct connection *c, struct lh_instant now)
 {
     pthread_mutex_lock(&c->lock);
+    c->armed = LH_INSTANT_NEVER;
     bool looks = atomic_exchange(&c->read_due, false);
     looks = c->mux != NULL && (looks || lh_mux_awaits_life(c->mux));
     pthread_mutex_unlock(&c->lock);
     if (looks && c->state == CONNECTION_OPEN) /* this thread may have slept for long */
-        lh_connection_read(c, false);
+        lh_connection_read(c, true);
+    if (c->state == CONNECTION_DIALLING)
+        lh_connection_try_on(c, now);
     pthread_mutex_lock(&c->lock);
-    c->armed = LH_INSTANT_NEVER;
     bool silent = c->mux == NULL && (c->write_failed || is_undecided_for_long(c, now));
     if (c->mux != NULL && c->state != CONNECTION_OVER)
         lh_mux_tick(c->mux, now);

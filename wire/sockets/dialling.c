@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +66,23 @@ static int begin_connect(struct connection *c, const struct sockaddr *address, s
     return 0;
 }
 
+/* Each address has its share of the time while there are others. */
+static void limit_attempt(struct connection *c)
+{
+    c->attempt_ends = LH_INSTANT_NEVER;
+    if (c->next_address == NULL)
+        return;
+    c->attempt_ends = lh_instant_add(lh_wire_now(), c->attempt);
+    lh_loop_arm(c, c->attempt_ends);
+}
+
 /* Tries the next address that can be tried at all. */
 static void try_next(struct connection *c, int error)
 {
     while (c->next_address != NULL) {
         const struct addrinfo *a = c->next_address;
         c->next_address = a->ai_next;
+        limit_attempt(c);
         error = begin_connect(c, a->ai_addr, a->ai_addrlen);
         if (error == 0)
             return;
@@ -98,6 +110,10 @@ static void resolved(struct connection *c, int error, struct addrinfo *found)
         give_up(c, error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
         return;
     }
+    uint64_t count = 0;
+    for (const struct addrinfo *a = found; a != NULL; a = a->ai_next)
+        count++;
+    c->attempt = lh_nanoseconds(c->wire->config.connect_timeout.ns / (count + 1));
     c->addresses = c->next_address = found;
     try_next(c, EADDRNOTAVAIL);
 }
@@ -146,7 +162,11 @@ void lh_connection_dial(struct connection *c)
     c->wire->resolving++;
     pthread_mutex_unlock(&c->wire->lock);
     lh_connection_ref(c);
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     bool begun = pthread_create(&thread, NULL, resolve, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (begun) {
         pthread_detach(thread);
     } else {
@@ -159,6 +179,22 @@ void lh_connection_dial(struct connection *c)
         give_up(c, "there is no thread to look its name up");
     if (!begun)
         lh_connection_unref(c);
+}
+
+void lh_connection_try_on(struct connection *c, struct lh_instant now)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->state == CONNECTION_DIALLING && c->next_address != NULL) {
+        if (lh_instant_reached(now, c->attempt_ends)) {
+            close(c->fd);
+            c->fd = -1;
+            c->state = CONNECTION_RESOLVING;
+            try_next(c, ETIMEDOUT);
+        } else {
+            lh_loop_arm(c, c->attempt_ends);
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
 }
 
 void lh_connection_dialled(struct connection *c)

@@ -142,6 +142,7 @@ static struct lh_transport *transport_of(struct wire *wire)
     char why[200];
 
     config.listen = NULL;
+    config.foreign_tls = (struct lh_tls_files){0}; /* none of these is foreign */
     config.link_data_size = sizeof(struct wire_link *);
     config.arg = wire;
     config.on_opened = on_opened;

@@ -172,12 +172,20 @@ static void secured(struct connection *c, char *identity, const char *refusal)
 
 static void finish(struct connection *c)
 {
-    char identity[LH_LINK_IDENTITY_MAX + 1] = "", why[REFUSAL_BYTES] = "";
-    bool good =
-        c->serves ? lh_tls_peer_of(lh_secure_ssl(c->secure), identity) : is_meant(c, identity, why);
-    const char *refusal = good ? NULL : c->serves ? identity : why;
+    char identity[LH_LINK_IDENTITY_MAX + 1], why[REFUSAL_BYTES];
+    bool good, again;
 
-    pthread_mutex_lock(&c->lock);
+    do { /* until nobody has changed meanwhile who may answer */
+        unsigned asked = atomic_load(&c->wire->answers_asked);
+        identity[0] = why[0] = '\0';
+        good = c->serves ? lh_tls_peer_of(lh_secure_ssl(c->secure), identity)
+                         : is_meant(c, identity, why);
+        pthread_mutex_lock(&c->lock);
+        again = asked != atomic_load(&c->wire->answers_asked);
+        if (again)
+            pthread_mutex_unlock(&c->lock);
+    } while (again);
+    const char *refusal = good ? NULL : c->serves ? identity : why;
     if (c->state == CONNECTION_SECURING)
         secured(c, c->serves && !good ? (char[]){""} : identity, refusal);
     pthread_mutex_unlock(&c->lock);
@@ -255,11 +263,11 @@ void lh_connection_secure(struct connection *c)
     if (!wire->handshakes_over && wire->handshake_threads == 0)
         start_threads(wire);
     if (!c->handshake_waits && !wire->handshakes_over) {
-        struct connection **last = &wire->handshakes;
-        while (*last != NULL)
-            last = &(*last)->next_handshake;
-        *last = c;
         c->next_handshake = NULL;
+        if (wire->handshakes == NULL)
+            wire->last_handshake = &wire->handshakes;
+        *wire->last_handshake = c;
+        wire->last_handshake = &c->next_handshake;
         c->handshake_waits = true;
         lh_connection_ref(c);
         pthread_cond_signal(&wire->handshakes_changed);

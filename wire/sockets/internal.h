@@ -82,6 +82,8 @@ struct connection {
     struct lh_instant used;                    /* when its last link ended */
     struct lh_instant armed;                   /* the loop looks at it then at the latest */
     struct addrinfo *addresses, *next_address; /* an opened one's */
+    struct lh_duration attempt;                /* with one of them, while there are others */
+    struct lh_instant attempt_ends;
 
     /* The loop's, under its lock. */
     struct lh_timer timer;
@@ -125,7 +127,7 @@ struct listener {
 };
 
 #define LISTENERS_MAX 8
-/* What connections of a loop read into, one after the other. A part that is kept keeps all of it: so
+/* What connections of a loop read into, one by one. A part that is kept keeps all of it: so
  * small ones are copied (lh_mux_config.refer_bytes). */
 #define LH_READ_BLOCK_BYTES (128u << 10)
 /* An accepted connection over which nothing comes for so long is closed. */
@@ -164,6 +166,7 @@ struct wire {
     _Atomic uint64_t connections, served, unsent, waiting, calls_refused, peer_calls_refused,
         replies_dropped;
     _Atomic bool stopping;
+    _Atomic unsigned answers_asked; /* times that who may answer was asked again */
 
     pthread_mutex_t lock; /* for all below */
     pthread_cond_t changed;
@@ -179,7 +182,8 @@ struct wire {
     SSL_CTX *offer_context;          /* the accepting loop's, to look at what a client offers */
     pthread_mutex_t handshakes_lock; /* for all below */
     pthread_cond_t handshakes_changed;
-    struct connection *handshakes; /* that have a step to make; each with a reference */
+    struct connection *handshakes,
+        **last_handshake; /* with a step to make; each with a reference */
     pthread_t handshakers[HANDSHAKE_THREADS];
     unsigned handshake_threads;
     bool handshakes_over;
@@ -257,6 +261,8 @@ void lh_connection_lost(struct connection *c, int error);
 /* dialling.c. With the connection's lock held. */
 void lh_connection_dial(struct connection *c);
 void lh_connection_dialled(struct connection *c);
+/* The next address, if the present one has not answered in time. By its loop, without the lock. */
+void lh_connection_try_on(struct connection *c, struct lh_instant now);
 int lh_wire_set_options(int fd, bool is_unix);
 
 /* listening.c */

@@ -222,6 +222,9 @@ static void keep(struct connection *c)
 /* The first of a handshake: what the client offers to speak behind it. */
 static void decide_secure(struct connection *c, const uint8_t *hello, size_t size)
 {
+    /* Not before its first record is there: who sends it byte by byte costs no more. */
+    if (size < 5 || (size < HELLO_BYTES_MAX && size < 5u + ((size_t)hello[3] << 8 | hello[4])))
+        return;
     enum lh_tls_offer offer = lh_tls_offer(c->wire->offer_context, hello, size);
 
     if (offer == LH_TLS_MORE_BYTES && size < HELLO_BYTES_MAX)

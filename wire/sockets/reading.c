@@ -102,7 +102,7 @@ static bool read_some(struct connection *c, bool ends)
 {
     struct loop *loop = c->loop;
 
-    if (is_crowded(c) && lh_connections_may_receive(c->fd) == 0)
+    if (c->secure == NULL && is_crowded(c) && lh_connections_may_receive(c->fd) == 0)
         return false; /* its address begins too many; the kernel says again that there is more */
     fresh_block(loop);
     size_t most = BLOCK_BYTES - loop->block_used;

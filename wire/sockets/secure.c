@@ -26,6 +26,7 @@ struct secure {
     SSL *ssl;
     struct bytes made; /* to be sent */
     int read_error;    /* of the last recv(2) */
+    bool failed;       /* something could not be encrypted */
     /* The writer's. */
     struct bytes sending;
     size_t sent, plain;
@@ -163,6 +164,10 @@ ssize_t lh_secure_send(struct secure *s)
         take_made(s);
         pthread_mutex_unlock(&s->lock);
     }
+    if (s->failed) {
+        errno = EPIPE;
+        return -1;
+    }
     return send_rest(s);
 }
 
@@ -170,9 +175,10 @@ static void encrypt_record(struct secure *s, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {
         int n = SSL_write(s->ssl, bytes, (int)size);
-        /* It writes to memory: what fails is broken, and the reader sees it, too. */
-        if (n <= 0)
+        if (n <= 0) { /* it writes to memory: what fails is broken for good */
+            s->failed = true;
             break;
+        }
         bytes += n;
         size -= (size_t)n;
     }

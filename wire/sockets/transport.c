@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "grpc/rpc.h"
+#include "tls/context.h"
 #include "wire/sockets/internal.h"
 #include "wire/sockets/sockets.h"
 
@@ -97,7 +98,7 @@ static int open_tls(
     int error = lh_tls_open(&config->tls, use, config->log, &wire->tls, why, why_size);
     wire->config.shared_tls = wire->tls; /* gRPC's, too */
     if (error == LH_OK && config->listen != NULL)
-        wire->offer_context = SSL_CTX_new(TLS_server_method());
+        wire->offer_context = lh_tls_offer_context();
     return error;
 }
 
@@ -318,6 +319,7 @@ static void ask_who_answers(struct lh_transport *transport)
 
     struct wire *wire = wire_of(transport);
 
+    atomic_fetch_add(&wire->answers_asked, 1); /* before: handshakes in flight see it */
     for_each(wire, lh_connection_ask_who_answers);
     pthread_mutex_lock(&wire->lock);
     struct lh_transport *instead = wire->instead;
