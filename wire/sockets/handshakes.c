@@ -18,7 +18,6 @@ uint64_t lh_wire_generation(struct wire *wire)
 {
     if (wire->tls == NULL)
         return 0;
-    lh_tls_housekeep(wire->tls);
     struct lh_tls_pem *pem = lh_tls_current(wire->tls);
     uint64_t generation = pem->generation;
     lh_tls_pem_unref(pem);
@@ -65,6 +64,7 @@ static void host_of(const struct connection *c, char *host, size_t size)
 static void begin_secure(struct connection *c)
 {
     char host[256];
+    lh_tls_housekeep(c->wire->tls); /* this thread may wait for files */
     SSL_CTX *context = context_of(c->wire, c->serves);
 
     if (!c->serves)

@@ -214,6 +214,8 @@ static void look_at_kicked(struct loop *loop)
 {
     struct lh_instant now = lh_wire_now();
 
+    if (loop->wire->listener_count == 0)   /* a server has a thread for it (upkeep.c) */
+        lh_tls_housekeep(loop->wire->tls); /* looks at most once a second */
     pthread_mutex_lock(&loop->lock);
     lh_timers_fire(&loop->timers, loop, now);
     struct connection *kicked = loop->kicked;
