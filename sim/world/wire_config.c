@@ -76,8 +76,6 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
                                                   LH_FRAME_BODY_BYTES_MAX));
     if (lh_prng_chance(&random, 70))
         c.stage_bytes = (uint32_t)(smallest ? 1 : spread(&random, 1, c.stage_bytes));
-    if (lh_prng_chance(&random, 50))
-        c.refer_bytes = (uint32_t)(smallest ? UINT32_MAX : spread(&random, REFERRED_MIN, 1u << 20));
     if (lh_prng_chance(&random, 70)) {
         c.piece_bytes = spread(&random, at_least(256, world->piece_bytes), LH_PIECE_BYTES);
         c.alone_bytes = spread(&random, c.piece_bytes, LH_PIECE_BYTES);
@@ -96,5 +94,7 @@ struct lh_sim_wire_config lh_sim_wire_config_draw(const struct lh_sim_config *wo
         c.hello_timeout.ns = spread(&random, wait, c.hello_timeout.ns);
     if (lh_prng_chance(&random, 60))
         c.unused.ns = spread(&random, 100000000, c.unused.ns);
+    if (lh_prng_chance(&random, 50))
+        c.refer_bytes = (uint32_t)(smallest ? UINT32_MAX : spread(&random, REFERRED_MIN, 1u << 20));
     return c;
 }
