@@ -14,11 +14,13 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -124,9 +126,12 @@ static void serve_message(void *arg, struct lh_transport_link *link, struct lh_b
 
 static void call_message(void *arg, struct lh_transport_link *link, struct lh_buf bytes)
 {
+    const struct end *e = arg;
+
     note(arg, &bytes);
     lh_buf_clear(&bytes);
-    lh_transport_link_read(link);
+    if (!e->deaf)
+        lh_transport_link_read(link);
     lh_transport_link_flush(link);
 }
 
@@ -717,6 +722,136 @@ static void a_server_without_the_wire_is_called_over_grpc(void **state)
     EXPECT(&client, client.released == 3);
 }
 
+#define CONNECTIONS 64
+#define EACH        300
+
+static struct {
+    pthread_mutex_t lock;
+    struct lh_transport_link *links[CONNECTIONS];
+    int count;
+    atomic_int messages;
+} many = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void keep_opened(
+    void *arg, struct lh_transport_link *link, enum lh_method method, const char *peer)
+{
+    (void)arg;
+    (void)method;
+    (void)peer;
+    pthread_mutex_lock(&many.lock);
+    many.links[many.count++] = link;
+    pthread_mutex_unlock(&many.lock);
+}
+
+static void count_message(void *arg, struct lh_transport_link *link, struct lh_buf bytes)
+{
+    (void)arg;
+    (void)link;
+    lh_buf_clear(&bytes);
+    atomic_fetch_add(&many.messages, 1);
+}
+
+static void *ask_all(void *arg)
+{
+    (void)arg;
+    while (atomic_load(&many.messages) < CONNECTIONS * EACH) {
+        pthread_mutex_lock(&many.lock);
+        int count = many.count;
+        pthread_mutex_unlock(&many.lock);
+        for (int i = 0; i < count; i++) {
+            lh_transport_link_read(many.links[i]);
+            lh_transport_link_flush(many.links[i]);
+        }
+    }
+    return NULL;
+}
+
+/* Each asking has a loop look at a connection, while it looks at others. */
+static void many_connections_are_looked_at_whoever_asks(void **state)
+{
+    struct end server = {0}, client = {.patient = true};
+    struct lh_transport_config config = config_of(&server, "0.0.0.0:0");
+    struct lh_transport_link *links[CONNECTIONS];
+    pthread_t threads[3];
+    char address[64], why[200];
+
+    (void)state;
+    config.on_opened = keep_opened;
+    config.on_message = count_message;
+    many.count = 0;
+    atomic_store(&many.messages, 0);
+    pthread_mutex_init(&server.lock, NULL);
+    pthread_cond_init(&server.changed, NULL);
+    assert_int_equal(
+        lh_transport_create(tested, &config, &server.transport, why, sizeof why), LH_OK);
+    lh_transport_start(server.transport);
+    end_begin(&client, NULL);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        snprintf(
+            address, sizeof address, "127.0.0.%d:%d", i + 1, lh_transport_port(server.transport));
+        links[i] = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+        for (int j = 0; j < EACH; j++)
+            lh_transport_link_send(links[i], pattern(10, 1));
+        lh_transport_link_flush(links[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_all, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < CONNECTIONS; i++)
+        lh_transport_link_unref(links[i]);
+    end_finish(&client);
+    end_finish(&server);
+    for (int i = 0; i < CONNECTIONS; i++)
+        lh_transport_link_unref(many.links[i]);
+    EXPECT(&server, server.released == CONNECTIONS);
+}
+
+/* However late it is asked for. */
+static void what_came_before_a_good_end_outlives_its_connection(void **state)
+{
+    struct end server = {.mute = true}, client = {.deaf = true};
+    char address[64];
+
+    (void)state;
+    if (tested != &lh_wire_transport)
+        return;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_transport_link *other = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(other, pattern(10, 1));
+    lh_transport_link_flush(other);
+    WAIT_UNTIL(&server, server.messages == 1);
+    struct lh_transport_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_transport_link_send(link, pattern(10, 2));
+    lh_transport_link_flush(link);
+    WAIT_UNTIL(&server, server.messages == 2);
+    for (uint8_t i = 1; i <= 3; i++)
+        lh_transport_link_send(server.link, pattern(10, i));
+    lh_transport_link_close(server.link, LH_OK, NULL);
+    lh_transport_link_flush(server.link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    end_finish(&server);
+    WAIT_UNTIL(&client, client.closed == 1); /* the other one: the connection is lost */
+    EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
+    for (int i = 2; i <= 3; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        lh_transport_link_read(link);
+        lh_transport_link_flush(link);
+        WAIT_UNTIL(&client, client.messages == i);
+    }
+    lh_transport_link_read(link);
+    lh_transport_link_flush(link);
+    WAIT_UNTIL(&client, client.closed == 2);
+    EXPECT(&client, client.error == LH_OK);
+    EXPECT(&client, !client.disorder);
+    lh_transport_link_unref(other);
+    lh_transport_link_unref(link);
+    end_finish(&client);
+    EXPECT(&client, client.released == 2);
+}
+
 /* ---- strangers ---- */
 
 /* gRPC's status codes, as they are on the wire. */
@@ -908,6 +1043,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_peer_that_falls_silent_is_noticed),
         cmocka_unit_test(an_address_that_cannot_be_listened_on_is_refused_by_name),
         cmocka_unit_test(a_server_without_the_wire_is_called_over_grpc),
+        cmocka_unit_test(many_connections_are_looked_at_whoever_asks),
+        cmocka_unit_test(what_came_before_a_good_end_outlives_its_connection),
         cmocka_unit_test(an_unknown_method_is_unimplemented),
         cmocka_unit_test(a_unary_call_without_a_request_is_malformed),
         cmocka_unit_test(a_stranger_s_oversized_message_is_refused),

@@ -259,6 +259,7 @@ struct end {
     char identity[LH_LINK_IDENTITY_MAX + 1]; /* of who called last */
     struct lh_transport_link *served;        /* the last one, with a reference */
     unsigned opened, messages, closed;
+    atomic_uint asked; /* who may answer */
     int error;
     char text[400];
 };
@@ -354,8 +355,9 @@ static int may_answer(void *arg, enum lh_server_kind kind, const char *name, con
     bool apart, char *text, size_t text_size)
 {
     char why[LH_ACCESS_TEXT_MAX] = "";
+    struct end *e = arg;
 
-    (void)arg;
+    atomic_fetch_add(&e->asked, 1);
     int error = lh_access_answers(roles, identity, kind, name, apart, why);
     snprintf(text, text_size, "%s", why);
     return error;
@@ -609,6 +611,37 @@ static void a_table_that_changes_ends_calls_to_who_may_not_answer_now(void **sta
     finish(&server);
 }
 
+/* As a release before the wire, or one that keeps to gRPC. */
+static void a_server_that_has_grpc_alone_is_asked_who_it_is(void **state)
+{
+    static const char lines[] = "leasehold://master/m none\n";
+    const struct lh_transport_methods *before = tested;
+    struct end server, client;
+    char why[256];
+
+    (void)state;
+    tested = &lh_rpc_transport;
+    begin(&server, "127.0.0.1:0", "m");
+    tested = before;
+    begin(&client, NULL, "ann");
+    struct lh_transport_link *link = call(&client, &server);
+    send_one(link);
+    WAIT_UNTIL(&client, client.messages == 1 || client.closed == 1);
+    EXPECT(&client, client.messages == 1);
+    assert_true(atomic_load(&client.asked) > 0);
+    EXPECT(&server, strcmp(server.identity, "leasehold://admin/ann") == 0);
+    assert_false(is_answered(&client, &server, LH_METHOD_APPEND, ""));
+
+    assert_int_equal(lh_access_parse(lines, strlen(lines), &roles, why, sizeof why), LH_OK);
+    lh_transport_ask_who_answers(client.transport);
+    WAIT_UNTIL(&client, client.closed > 1);
+    lh_transport_link_unref(link);
+    finish(&client);
+    lh_access_free(roles);
+    roles = NULL;
+    finish(&server);
+}
+
 /* ---- renewal ---- */
 
 /* As a server does all the time, until so many were taken up or found unusable. */
@@ -753,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_certificate_that_runs_out_meanwhile_is_refused),
         cmocka_unit_test(who_is_called_must_be_who_answers),
         cmocka_unit_test(a_table_that_changes_ends_calls_to_who_may_not_answer_now),
+        cmocka_unit_test(a_server_that_has_grpc_alone_is_asked_who_it_is),
         cmocka_unit_test(a_server_says_that_its_certificate_has_run_out),
         cmocka_unit_test(renewed_files_are_for_new_connections_and_old_ones_go_on),
         cmocka_unit_test(files_that_are_no_use_are_told_once_and_the_old_ones_stay),

@@ -384,6 +384,59 @@ static void what_trickles_in_is_handed_on_in_few_slices(void **state)
     finish(&p);
 }
 
+static unsigned blocks;
+
+static void forget_block(struct lh_block *block)
+{
+    blocks--;
+    free(block);
+}
+
+/* The other end reads so much of it into a block of its own, of which the rest is for others. */
+static bool read_into_block(struct end *to, struct pipe *pipe, size_t most, struct lh_instant now)
+{
+    size_t n = pipe->size < most ? pipe->size : most;
+    struct lh_block *block = lh_alloc(sizeof *block + n);
+
+    atomic_init(&block->references, 1);
+    block->release = forget_block;
+    blocks++;
+    memcpy(block + 1, pipe->bytes, n);
+    memmove(pipe->bytes, pipe->bytes + n, pipe->size - n);
+    pipe->size -= n;
+    lh_mux_take(to->mux, block, (const uint8_t *)(block + 1), n, now);
+    lh_block_unref(block);
+    return pipe->size > 0;
+}
+
+/* What waits keeps no more memory than it counts as, or a little for each connection. */
+static void what_waits_keeps_no_blocks(void **state)
+{
+    struct lh_mux_config client = config_of(false), server = config_of(true);
+    static char large[70000];
+    struct pair p;
+
+    (void)state;
+    server.refer_bytes = 64u << 10; /* of blocks of 256 KiB */
+    begin_with(&p, &client, &server);
+    carry_all(&p);
+    for (int i = 0; i < 20; i++) { /* not asked for, and in part */
+        struct lh_mux_link *link = open_link(&p, LH_METHOD_APPEND);
+        put(&p.client, link, "text");
+        lh_mux_put(p.client.mux, link, lh_buf_copy(large, sizeof large), false);
+        while (write_some(&p.client, SIZE_MAX, p.now) > 0)
+            ;
+        unsigned before = blocks;
+        while (read_into_block(&p.server, &p.client.to, i == 0 ? 1 : 700, p.now))
+            assert_true(blocks <= before + 4);
+    }
+    size_t waiting = lh_mux_waiting_bytes(p.server.mux);
+    assert_int_equal(waiting, 20 * (sizeof large + 4));
+    assert_true((size_t)blocks * 4 * server.refer_bytes <= 4 * waiting);
+    finish(&p);
+    assert_int_equal(blocks, 0);
+}
+
 static void what_was_written_is_notified(void **state)
 {
     struct pair p;
@@ -484,6 +537,31 @@ static void more_links_than_the_server_takes_wait(void **state)
     finish(&p);
 }
 
+/* What a peer has cancelled does not count, even if its owner does not know yet. */
+static void a_cancelled_link_makes_room_at_once(void **state)
+{
+    struct lh_mux_config client = config_of(false), server = config_of(true);
+    struct lh_mux_link *links[2];
+    struct pair p;
+
+    (void)state;
+    server.links_max = 2;
+    begin_with(&p, &client, &server);
+    for (int i = 0; i < 2; i++) {
+        links[i] = open_link(&p, LH_METHOD_APPEND);
+        (void)served(&p);
+    }
+    lh_mux_close(p.client.mux, links[0], LH_OK, NULL);
+    (void)write_some(&p.client, SIZE_MAX, p.now);
+    (void)open_link(&p, LH_METHOD_APPEND);
+    (void)write_some(&p.client, SIZE_MAX, p.now);
+    carry_all(&p);
+    assert_null(lh_mux_broken(p.server.mux));
+    expect_closed(&p.server, LH_ERR_CANCELLED, NULL);
+    (void)expect(&p.server, LH_MUX_OPENED);
+    finish(&p);
+}
+
 static void a_server_that_goes_away_finishes_what_is_open(void **state)
 {
     struct pair p;
@@ -542,8 +620,10 @@ static void links_to_a_server_that_does_not_speak_this_can_be_taken_back(void **
 
     (void)state;
     begin(&p);
+    (void)lh_mux_open(p.client.mux, LH_METHOD_STAT, lh_seconds(1), NULL, p.now);
     put(&p.client, open_link(&p, LH_METHOD_STAT), "what");
-    (void)write_some(&p.client, SIZE_MAX, p.now); /* its greeting alone */
+    (void)write_some(&p.client, SIZE_MAX, p.now);                    /* its greeting alone */
+    lh_mux_tick(p.client.mux, lh_instant_add(p.now, lh_seconds(1))); /* the first one is late */
     link = lh_mux_unbegun(p.client.mux, &ends, &asks);
     assert_non_null(link);
     assert_true(asks);
@@ -738,11 +818,13 @@ int main(void)
         cmocka_unit_test(a_second_reply_of_a_call_ends_the_connection),
         cmocka_unit_test(links_are_opened_in_their_order),
         cmocka_unit_test(what_trickles_in_is_handed_on_in_few_slices),
+        cmocka_unit_test(what_waits_keeps_no_blocks),
         cmocka_unit_test(what_was_written_is_notified),
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
         cmocka_unit_test(a_silent_end_is_pinged_and_then_given_up),
         cmocka_unit_test(who_does_not_greet_is_given_up),
         cmocka_unit_test(more_links_than_the_server_takes_wait),
+        cmocka_unit_test(a_cancelled_link_makes_room_at_once),
         cmocka_unit_test(a_server_that_goes_away_finishes_what_is_open),
         cmocka_unit_test(a_damaged_byte_ends_the_connection),
         cmocka_unit_test(links_to_a_server_that_does_not_speak_this_can_be_taken_back),
