@@ -227,7 +227,7 @@ class PausedPrimaryTest(ClusterTest):
         old = lease["primary"]
 
         # It sleeps; a batch waits in its socket for it to wake up.
-        cluster.servers[old].signal(signal.SIGSTOP)
+        cluster.servers[old].pause()
         self.addCleanup(cluster.servers[old].signal, signal.SIGCONT)
         wire.send([b"000 while asleep"])
         wait_for("another primary", lambda: cluster.primary(PATH) != old)
