@@ -1,5 +1,7 @@
 /* The loop's links: what its transport reports becomes inputs. What is sent: dispatch.c. */
 #include "runtime/dispatch.h"
+
+#include "base/assert.h"
 #include "runtime/log.h"
 #include "runtime/transports.h"
 
@@ -141,6 +143,7 @@ static void on_released(void *arg, struct lh_transport_link *carrier)
     struct lh_loop_link *link = lh_transport_link_data(carrier);
 
     (void)arg;
+    LH_ASSERT(!link->known); /* the table has a reference */
     atomic_fetch_sub(&arriving, link->arrival.payload.size);
     lh_wire_arrival_deinit(&link->arrival);
 }

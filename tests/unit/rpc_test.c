@@ -632,6 +632,36 @@ static void a_peer_that_falls_silent_is_noticed(void **state)
     a_peer_lost_by(SIGSTOP);
 }
 
+/* It has all descriptors, and keeps connections open that are closed here. */
+static void a_forked_child_harms_nobody(void **state)
+{
+    struct end client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&client, NULL);
+    for (int i = 1; i <= 5; i++) {
+        pid_t server = spawn_server(address, sizeof address);
+        struct lh_transport_link *link =
+            call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+        lh_transport_link_send(link, pattern(10, (uint8_t)i));
+        lh_transport_link_flush(link);
+        WAIT_UNTIL(&client, client.messages == i);
+        pid_t child = fork();
+        if (child == 0)
+            for (;;)
+                pause();
+        kill(server, SIGKILL);
+        waitpid(server, NULL, 0);
+        WAIT_UNTIL(&client, client.closed == i);
+        lh_transport_link_unref(link);
+        WAIT_UNTIL(&client, client.released == i);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    end_finish(&client);
+}
+
 /* ---- addresses ---- */
 
 static void expect_refused(const char *listen, int expected, const char *names)
@@ -1041,6 +1071,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_shutdown_in_mid_traffic_ends_cleanly),
         cmocka_unit_test(a_killed_peer_is_unavailable),
         cmocka_unit_test(a_peer_that_falls_silent_is_noticed),
+        cmocka_unit_test(a_forked_child_harms_nobody),
         cmocka_unit_test(an_address_that_cannot_be_listened_on_is_refused_by_name),
         cmocka_unit_test(a_server_without_the_wire_is_called_over_grpc),
         cmocka_unit_test(many_connections_are_looked_at_whoever_asks),

@@ -308,7 +308,7 @@ void lh_connection_end(struct connection *c)
     if (admitted != NULL)
         lh_connections_closing(admitted);
     if (fd >= 0)
-        close(fd);
+        lh_loop_close(c->loop, fd);
     lh_loop_unlist(c);
 }
 

@@ -186,7 +186,7 @@ void lh_connection_try_on(struct connection *c, struct lh_instant now)
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_DIALLING && c->next_address != NULL) {
         if (lh_instant_reached(now, c->attempt_ends)) {
-            close(c->fd);
+            lh_loop_close(c->loop, c->fd);
             c->fd = -1;
             c->state = CONNECTION_RESOLVING;
             try_next(c, ETIMEDOUT);
@@ -214,7 +214,7 @@ void lh_connection_dialled(struct connection *c)
             lh_connection_secure(c);
         return;
     }
-    close(c->fd);
+    lh_loop_close(c->loop, c->fd);
     c->fd = -1;
     c->state = CONNECTION_RESOLVING;
     try_next(c, error);

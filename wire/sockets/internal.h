@@ -284,6 +284,9 @@ void lh_loop_kick(struct connection *c);
 void lh_loop_arm(struct connection *c, struct lh_instant at);
 /* By the loop's thread: takes a connection on, that has a descriptor; and lets it go. */
 bool lh_loop_watch(struct connection *c);
+/* Closes a descriptor that it watches. A child of fork() may have it, too: a close alone would
+ * leave it in the set, which would go on naming the connection. */
+void lh_loop_close(const struct loop *loop, int fd);
 void lh_loop_list(struct connection *c);
 void lh_loop_unlist(struct connection *c);
 /* By the loop's thread: look at it again in this round. */

@@ -109,6 +109,12 @@ bool lh_loop_watch(struct connection *c)
     return epoll_ctl(c->loop->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0;
 }
 
+void lh_loop_close(const struct loop *loop, int fd)
+{
+    (void)epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, NULL);
+    close(fd);
+}
+
 void lh_loop_list(struct connection *c)
 {
     struct loop *loop = c->loop;
