@@ -198,15 +198,9 @@ static bool report_sent(struct connection *c)
     if (sent == NULL)
         return false;
     struct wire_link *link = sent->owner;
-    link->callbacks++;
-    lh_transport_link_ref(&link->base);
-    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_enter(link);
     c->wire->config.on_sent(c->wire->config.arg, &link->base);
-    pthread_mutex_lock(&c->lock);
-    lh_wire_link_called(link);
-    pthread_mutex_unlock(&c->lock);
-    lh_wire_link_unref(link);
-    pthread_mutex_lock(&c->lock);
+    lh_wire_link_leave(link);
     return true;
 }
 

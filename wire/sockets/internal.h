@@ -208,8 +208,10 @@ struct wire_link *lh_wire_link_create(struct connection *c, enum lh_method metho
 void lh_wire_link_unref(struct wire_link *link);
 /* With the connection's lock held, which it lets go of while the owner is called: it is over. */
 void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_peer);
-/* The owner has been called for it; with the connection's lock held. */
-void lh_wire_link_called(struct wire_link *link);
+/* Around a call of the owner about it: the first lets go of the connection's lock, which is held,
+ * and the second takes it again. An end that comes meanwhile is reported by the second. */
+void lh_wire_link_enter(struct wire_link *link);
+void lh_wire_link_leave(struct wire_link *link);
 struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum lh_method method,
     const char *address, struct lh_duration timeout);
 void lh_wire_flush_begin(struct lh_transport *transport);

@@ -66,20 +66,33 @@ static void report_end(struct wire_link *link)
     pthread_mutex_lock(&c->lock);
 }
 
+void lh_wire_link_enter(struct wire_link *link)
+{
+    link->callbacks++;
+    ref(link);
+    pthread_mutex_unlock(&link->connection->lock);
+}
+
+void lh_wire_link_leave(struct wire_link *link)
+{
+    struct connection *c = link->connection; /* its caller's, and outlives the link */
+
+    pthread_mutex_lock(&c->lock);
+    if (--link->callbacks == 0 && link->end_waits)
+        report_end(link);
+    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_unref(link); /* without the lock: it may tell the owner so */
+    pthread_mutex_lock(&c->lock);
+}
+
 /* The peer has ended it, rather than that its connection was lost. */
 static void report_half_closed(struct wire_link *link)
 {
     struct connection *c = link->connection;
 
-    link->callbacks++;
-    lh_transport_link_ref(&link->base);
-    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_enter(link);
     c->wire->config.on_half_closed(c->wire->config.arg, &link->base);
-    pthread_mutex_lock(&c->lock);
-    lh_wire_link_called(link);
-    pthread_mutex_unlock(&c->lock);
-    lh_wire_link_unref(link);
-    pthread_mutex_lock(&c->lock);
+    lh_wire_link_leave(link);
 }
 
 void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_peer)
@@ -98,12 +111,6 @@ void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_p
     } else {
         report_end(link);
     }
-}
-
-void lh_wire_link_called(struct wire_link *link)
-{
-    if (--link->callbacks == 0 && link->end_waits)
-        report_end(link);
 }
 
 /* ---- opening ---- */

@@ -182,7 +182,6 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
     struct wire_link *link = lh_wire_link_create(c, opened->method, true);
     opened->owner = link;
     link->mux = opened;
-    link->callbacks = 1;
     atomic_fetch_add_explicit(&wire->served, 1, memory_order_relaxed);
     c->calls_begun++;
     if (c->admitted != NULL)
@@ -192,8 +191,7 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
     const char *why = c->refusal != NULL ? c->refusal : refusal(c, opened->method);
     int error = c->refusal != NULL ? LH_ERR_PERMISSION : LH_ERR_SHORTAGE;
     lh_transport_link_ref(&link->base); /* the owner's */
-    lh_transport_link_ref(&link->base); /* until it was called */
-    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_enter(link);
     if (why != NULL) {
         atomic_fetch_add_explicit(&wire->calls_refused, 1, memory_order_relaxed);
         lh_transport_link_close(&link->base, error, why);
@@ -201,24 +199,14 @@ static void report_opened(struct connection *c, struct lh_mux_link *opened)
     } else {
         wire->config.on_opened(wire->config.arg, &link->base, link->method, c->peer);
     }
-    pthread_mutex_lock(&c->lock);
-    lh_wire_link_called(link);
-    pthread_mutex_unlock(&c->lock);
-    lh_wire_link_unref(link);
-    pthread_mutex_lock(&c->lock);
+    lh_wire_link_leave(link);
 }
 
 static void report_message(struct connection *c, struct wire_link *link, struct lh_buf bytes)
 {
-    link->callbacks++;
-    lh_transport_link_ref(&link->base);
-    pthread_mutex_unlock(&c->lock);
+    lh_wire_link_enter(link);
     c->wire->config.on_message(c->wire->config.arg, &link->base, bytes);
-    pthread_mutex_lock(&c->lock);
-    lh_wire_link_called(link);
-    pthread_mutex_unlock(&c->lock);
-    lh_wire_link_unref(link);
-    pthread_mutex_lock(&c->lock);
+    lh_wire_link_leave(link);
 }
 
 void lh_connection_report(struct connection *c)
