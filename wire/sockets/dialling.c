@@ -18,14 +18,14 @@
 
 #define NOTSENT_BYTES (128 << 10)
 
-int lh_wire_set_options(int fd, bool is_unix)
+void lh_wire_set_options(int fd, bool is_unix)
 {
     int one = 1, notsent = NOTSENT_BYTES;
 
     if (is_unix)
-        return 0;
+        return;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
-    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
 static const char *address_of(const struct connection *c)
@@ -50,7 +50,7 @@ static int begin_connect(struct connection *c, const struct sockaddr *address, s
     c->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd < 0)
         return errno;
-    (void)lh_wire_set_options(c->fd, is_unix);
+    lh_wire_set_options(c->fd, is_unix);
     int error = connect(c->fd, address, size) == 0 ? 0 : errno;
     c->state = CONNECTION_DIALLING;
     if (error != 0 && error != EINPROGRESS && error != EAGAIN) {

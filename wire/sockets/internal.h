@@ -123,7 +123,6 @@ struct tls_side {
 
 struct listener {
     int fd;
-    bool is_unix;
 };
 
 #define LISTENERS_MAX 8
@@ -265,7 +264,7 @@ void lh_connection_dial(struct connection *c);
 void lh_connection_dialled(struct connection *c);
 /* The next address, if the present one has not answered in time. By its loop, without the lock. */
 void lh_connection_try_on(struct connection *c, struct lh_instant now);
-int lh_wire_set_options(int fd, bool is_unix);
+void lh_wire_set_options(int fd, bool is_unix);
 
 /* listening.c */
 int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why_size);
@@ -280,6 +279,8 @@ void lh_loops_create(struct wire *wire);
 void lh_loops_start(struct wire *wire);
 void lh_loops_end(struct wire *wire);
 struct loop *lh_loops_choose(struct wire *wire);
+/* All its connections, each with a reference; free() frees the array. Any thread. */
+struct connection **lh_loop_connections(struct loop *loop, size_t *count);
 /* Has the loop look at the connection. Any thread. */
 void lh_loop_kick(struct connection *c);
 /* The connection wants to be looked at then, at the latest; with its lock held. */
@@ -293,4 +294,3 @@ void lh_loop_list(struct connection *c);
 void lh_loop_unlist(struct connection *c);
 /* By the loop's thread: look at it again in this round. */
 void lh_loop_heat(struct connection *c);
-bool lh_loop_is_mine(const struct loop *loop);

@@ -44,8 +44,7 @@ static int add_listener(
         close(fd);
         return error;
     }
-    wire->listeners[wire->listener_count++] =
-        (struct listener){.fd = fd, .is_unix = family == AF_UNIX};
+    wire->listeners[wire->listener_count++] = (struct listener){fd};
     return 0;
 }
 
@@ -165,7 +164,7 @@ static void take_on(struct wire *wire, int fd, const struct sockaddr_storage *fr
 {
     struct connection *c = lh_connection_create(wire, true);
 
-    (void)lh_wire_set_options(fd, from->ss_family == AF_UNIX);
+    lh_wire_set_options(fd, from->ss_family == AF_UNIX);
     c->fd = fd;
     c->peer = print_peer(from);
     c->state = CONNECTION_DECIDING;

@@ -16,11 +16,6 @@
 
 static _Thread_local struct loop *mine;
 
-bool lh_loop_is_mine(const struct loop *loop)
-{
-    return mine == loop;
-}
-
 struct lh_instant lh_wire_now(void)
 {
     struct timespec t;
@@ -53,19 +48,24 @@ static void wake(struct loop *loop)
     (void)!write(loop->event, &one, sizeof one);
 }
 
+/* With the loop's lock held: whether it was not among them. */
+static bool add_kicked(struct connection *c)
+{
+    if (c->kicked)
+        return false;
+    c->kicked = true;
+    lh_connection_ref(c);
+    c->next_kicked = c->loop->kicked;
+    c->loop->kicked = c;
+    return true;
+}
+
 void lh_loop_kick(struct connection *c)
 {
     struct loop *loop = c->loop;
-    bool late = false;
 
     pthread_mutex_lock(&loop->lock);
-    if (!c->kicked) {
-        c->kicked = true;
-        lh_connection_ref(c);
-        c->next_kicked = loop->kicked;
-        loop->kicked = c;
-        late = is_late(loop, (struct lh_instant){0});
-    }
+    bool late = add_kicked(c) && is_late(loop, (struct lh_instant){0});
     pthread_mutex_unlock(&loop->lock);
     if (late)
         wake(loop);
@@ -73,15 +73,8 @@ void lh_loop_kick(struct connection *c)
 
 static void is_due(void *core, struct lh_timer *timer)
 {
-    struct connection *c = LH_OWNER(timer, struct connection, timer);
-
     (void)core;
-    if (!c->kicked) {
-        c->kicked = true;
-        lh_connection_ref(c);
-        c->next_kicked = c->loop->kicked;
-        c->loop->kicked = c;
-    }
+    (void)add_kicked(LH_OWNER(timer, struct connection, timer));
 }
 
 void lh_loop_arm(struct connection *c, struct lh_instant at)
@@ -247,21 +240,19 @@ static bool goes_on(struct loop *loop)
     return on;
 }
 
-/* All connections of the loop, each with a reference, at the end NULL. */
-static struct connection **collect(struct loop *loop)
+struct connection **lh_loop_connections(struct loop *loop, size_t *count)
 {
     struct connection **all = NULL;
-    size_t count = 0, capacity = 0;
+    size_t capacity = 0;
 
+    *count = 0;
     pthread_mutex_lock(&loop->lock);
     for (struct connection *c = loop->connections; c != NULL; c = c->next) {
-        LH_GROW(all, capacity, count + 2);
+        LH_GROW(all, capacity, *count + 1);
         lh_connection_ref(c);
-        all[count++] = c;
+        all[(*count)++] = c;
     }
     pthread_mutex_unlock(&loop->lock);
-    LH_GROW(all, capacity, count + 1);
-    all[count] = NULL;
     return all;
 }
 
@@ -269,15 +260,16 @@ static struct connection **collect(struct loop *loop)
  * sent before: so each says that it sends no more, and hears the other out for a moment. */
 static void end_all(struct loop *loop)
 {
-    struct connection **all = collect(loop);
+    size_t count;
+    struct connection **all = lh_loop_connections(loop, &count);
     struct lh_instant until = lh_instant_add(lh_wire_now(), loop->wire->config.grace);
 
-    for (struct connection **c = all; *c != NULL; c++)
-        lh_connection_say_end(*c);
-    for (struct connection **c = all; *c != NULL; c++) {
-        lh_connection_hear_out(*c, until);
-        lh_connection_end(*c);
-        lh_connection_unref(*c);
+    for (size_t i = 0; i < count; i++)
+        lh_connection_say_end(all[i]);
+    for (size_t i = 0; i < count; i++) {
+        lh_connection_hear_out(all[i], until);
+        lh_connection_end(all[i]);
+        lh_connection_unref(all[i]);
     }
     free(all);
     look_at_kicked(loop);

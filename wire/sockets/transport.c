@@ -159,28 +159,11 @@ static void start(struct lh_transport *transport)
     }
 }
 
-/* All connections of a loop, each with a reference. */
-static struct connection **collect(struct loop *loop, size_t *count)
-{
-    struct connection **all = NULL;
-    size_t capacity = 0;
-
-    *count = 0;
-    pthread_mutex_lock(&loop->lock);
-    for (struct connection *c = loop->connections; c != NULL; c = c->next) {
-        LH_GROW(all, capacity, *count + 1);
-        lh_connection_ref(c);
-        all[(*count)++] = c;
-    }
-    pthread_mutex_unlock(&loop->lock);
-    return all;
-}
-
 static void for_each(struct wire *wire, void (*visit)(struct connection *c))
 {
     for (unsigned i = 0; i < wire->loop_count; i++) {
         size_t count;
-        struct connection **all = collect(&wire->loops[i], &count);
+        struct connection **all = lh_loop_connections(&wire->loops[i], &count);
         for (size_t j = 0; j < count; j++) {
             visit(all[j]);
             lh_connection_unref(all[j]);
