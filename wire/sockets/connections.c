@@ -101,7 +101,7 @@ void lh_connection_forget(struct connection *c)
     pthread_mutex_lock(&wire->lock);
     bool was = c->in_table;
     if (was)
-        HASH_DEL(wire->table, c);
+        HASH_DEL(wire->table[c->kind][c->class_], c);
     c->in_table = false;
     pthread_mutex_unlock(&wire->lock);
     if (was)

@@ -32,7 +32,7 @@ static const char *address_of(const struct connection *c)
 {
     size_t name_size;
 
-    return lh_server_address(c->server + 2, &name_size);
+    return lh_server_address(c->server, &name_size);
 }
 
 static void give_up(struct connection *c, const char *why)

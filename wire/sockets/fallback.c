@@ -175,7 +175,7 @@ static struct wire_link *move(struct connection *c, struct lh_transport *transpo
     bool notify;
 
     struct lh_transport_link *instead =
-        lh_transport_link_open(transport, link->method, c->server + 2, timeout);
+        lh_transport_link_open(transport, link->method, c->server, timeout);
     *(struct wire_link **)lh_transport_link_data(instead) = link;
     while (lh_mux_take_back(c->mux, mux, &bytes, &notify))
         lh_transport_link_put(instead, bytes, notify);
@@ -194,7 +194,7 @@ void lh_connection_fall_back(struct connection *c)
     bool asks;
 
     pthread_mutex_unlock(&c->lock);
-    note(c->wire, c->server + 2);
+    note(c->wire, c->server);
     lh_connection_forget(c);
     struct lh_transport *transport = transport_of(c->wire);
     pthread_mutex_lock(&c->lock);

@@ -46,7 +46,7 @@ static SSL_CTX *context_of(struct wire *wire, bool serves)
 static void host_of(const struct connection *c, char *host, size_t size)
 {
     size_t name_size;
-    const char *address = lh_server_address(c->server + 2, &name_size);
+    const char *address = lh_server_address(c->server, &name_size);
     const char *colon = strrchr(address, ':');
     size_t n = colon == NULL ? strlen(address) : (size_t)(colon - address);
 
@@ -81,8 +81,8 @@ static bool may_answer(struct connection *c, const char *identity, char *why)
     size_t size;
     char name[LH_LINK_IDENTITY_MAX + 1];
 
-    (void)lh_server_address(c->server + 2, &size);
-    (void)snprintf(name, sizeof name, "%.*s", (int)size, c->server + 2);
+    (void)lh_server_address(c->server, &size);
+    (void)snprintf(name, sizeof name, "%.*s", (int)size, c->server);
     why[0] = '\0';
     return config->may_answer(config->arg, c->kind, size > 0 ? name : NULL, identity, false, why,
                REFUSAL_BYTES) == LH_OK;
@@ -145,7 +145,7 @@ static void failed(struct connection *c, const char *why)
     }
     while (strstr(why, hints[i].says) == NULL)
         i++;
-    (void)snprintf(text, sizeof text, "%s (%s: %s)", hints[i].hint, c->server + 2, why);
+    (void)snprintf(text, sizeof text, "%s (%s: %s)", hints[i].hint, c->server, why);
     lh_connection_break(c, text);
 }
 

@@ -60,7 +60,7 @@ struct connection {
     bool serves;
     char *peer;                     /* an accepted one's, as links hear of it */
     struct lh_connection *admitted; /* an accepted one's; NULL: not known */
-    char *server;                   /* an opened one's: where, and perhaps who */
+    char *server; /* an opened one's: where, and perhaps who (lh_server_address()) */
     enum lh_server_kind kind;
     enum lh_mux_class class_;
 
@@ -171,7 +171,7 @@ struct wire {
     pthread_cond_t changed;
     struct lh_transport *grpc;    /* NULL: not needed so far */
     struct lh_transport *instead; /* gRPC for links that were begun here (fallback.c); likewise */
-    struct connection *table;     /* opened ones, for new links */
+    struct connection *table[LH_SERVER_KINDS][LH_MUX_CLASSES]; /* for new links, by server */
     struct grpc_only *grpc_only;
     struct tls_side sides[2]; /* clients, servers */
     unsigned resolving;       /* threads */

@@ -121,33 +121,28 @@ static struct connection *connection_to(struct wire *wire, const char *server,
     enum lh_server_kind kind, enum lh_mux_class class_, uint64_t generation)
 {
     struct connection *c;
-    size_t size = strlen(server) + 3;
-    char *key = lh_alloc(size);
+    struct connection **table = &wire->table[kind][class_];
 
-    key[0] = (char)('a' + (int)kind);
-    key[1] = (char)('a' + (int)class_);
-    memcpy(key + 2, server, size - 2);
-    HASH_FIND(hh, wire->table, key, size - 1, c);
+    HASH_FIND(hh, *table, server, strlen(server), c);
     if (c != NULL && c->generation < generation) { /* it shows a certificate that was renewed */
-        HASH_DEL(wire->table, c);
+        HASH_DEL(*table, c);
         c->in_table = false;
         lh_connection_unref(c);
         c = NULL;
     }
     if (c != NULL) {
         lh_connection_ref(c);
-        free(key);
         return c;
     }
     c = lh_connection_create(wire, false);
-    c->server = key;
+    c->server = lh_strdup(server);
     c->kind = kind;
     c->class_ = class_;
     c->generation = generation;
     lh_connection_begin_mux(c);
     c->in_table = true;
     lh_connection_ref(c);
-    HASH_ADD_KEYPTR(hh, wire->table, c->server, size - 1, c);
+    HASH_ADD_KEYPTR(hh, *table, c->server, strlen(c->server), c);
     return c;
 }
 

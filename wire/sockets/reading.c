@@ -48,18 +48,18 @@ void lh_connection_lost(struct connection *c, int error)
         snprintf(text, sizeof text,
             "perhaps the server speaks TLS, and this side does not: --tls-dir (%s closed the "
             "connection before it said anything)",
-            c->server + 2);
+            c->server);
     else if (!lh_mux_is_greeted(c->mux))
         snprintf(text, sizeof text,
             "perhaps the server does not trust this side's certificate: its log says why (%s "
             "closed "
             "the connection before it said anything)",
-            c->server + 2);
+            c->server);
     else if (error != 0)
         snprintf(
-            text, sizeof text, "the connection to %s was lost: %s", c->server + 2, strerror(error));
+            text, sizeof text, "the connection to %s was lost: %s", c->server, strerror(error));
     else
-        snprintf(text, sizeof text, "%s closed the connection", c->server + 2);
+        snprintf(text, sizeof text, "%s closed the connection", c->server);
     pthread_mutex_lock(&c->lock);
     lh_connection_break(c, text);
     pthread_mutex_unlock(&c->lock);
