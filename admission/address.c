@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,7 +12,7 @@
 
 #define UNIX_PREFIX "unix:"
 
-static bool unix_address(const char *address, struct sockaddr_un *un)
+bool lh_address_unix(const char *address, struct sockaddr_un *un)
 {
     const char *path = address + strlen(UNIX_PREFIX);
 
@@ -25,13 +24,12 @@ static bool unix_address(const char *address, struct sockaddr_un *un)
     return true;
 }
 
-static bool is_unix(const char *address)
+bool lh_address_is_unix(const char *address)
 {
     return strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0;
 }
 
-/* Cuts "host:port" or "[v6]:port" in two. */
-static bool split(const char *address, char *host, size_t host_size, const char **port)
+bool lh_address_split(const char *address, char *host, size_t host_size, const char **port)
 {
     const char *colon = strrchr(address, ':');
     size_t n;
@@ -59,7 +57,7 @@ int lh_address_look_up(const char *address, int flags, struct addrinfo **found)
     const char *port;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
 
-    if (!split(address, host, sizeof host, &port))
+    if (!lh_address_split(address, host, sizeof host, &port))
         return EAI_NONAME;
     return getaddrinfo(host, port, &hints, found);
 }
@@ -69,8 +67,9 @@ int lh_listen_check(const char *address, char *why, size_t why_size)
     char host[256];
     const char *port;
 
-    if (!is_unix(address)) {
-        if (split(address, host, sizeof host, &port) && host[0] != '\0' && strlen(port) <= 5)
+    if (!lh_address_is_unix(address)) {
+        if (lh_address_split(address, host, sizeof host, &port) && host[0] != '\0' &&
+            strlen(port) <= 5)
             return LH_OK;
         snprintf(why, why_size,
             "'%s' is not an address to listen on; use for example "
@@ -80,7 +79,7 @@ int lh_listen_check(const char *address, char *why, size_t why_size)
     }
 
     struct sockaddr_un un;
-    if (!unix_address(address, &un)) {
+    if (!lh_address_unix(address, &un)) {
         snprintf(
             why, why_size, "'%s' names no path of 1 to %zu bytes", address, sizeof un.sun_path - 1);
         return LH_ERR_INVALID_ARGUMENT;
@@ -134,12 +133,12 @@ int lh_listen_explain(const char *address, char *why, size_t why_size)
     struct addrinfo *found;
     int error = 0;
 
-    if (is_unix(address)) {
+    if (lh_address_is_unix(address)) {
         struct sockaddr_un un;
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
             return explain_errno(address, errno, why, why_size);
-        if (unix_address(address, &un))
+        if (lh_address_unix(address, &un))
             error = bind(fd, (struct sockaddr *)&un, sizeof un) != 0 ? errno : EIO;
         close(fd);
         return explain_errno(address, error, why, why_size);

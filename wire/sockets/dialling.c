@@ -90,15 +90,14 @@ static void try_next(struct connection *c, int error)
     give_up(c, strerror(error));
 }
 
-static void dial_unix(struct connection *c, const char *path)
+static void dial_unix(struct connection *c)
 {
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_un un;
 
-    if (*path == '\0' || strlen(path) >= sizeof un.sun_path) {
+    if (!lh_address_unix(address_of(c), &un)) {
         give_up(c, "not the path of a socket");
         return;
     }
-    memcpy(un.sun_path, path, strlen(path) + 1);
     int error = begin_connect(c, (const struct sockaddr *)&un, sizeof un);
     if (error != 0)
         give_up(c, strerror(error));
@@ -148,8 +147,8 @@ void lh_connection_dial(struct connection *c)
 
     lh_loop_list(c);
     c->state = CONNECTION_RESOLVING;
-    if (strncmp(address, "unix:", 5) == 0) {
-        dial_unix(c, address + 5);
+    if (lh_address_is_unix(address)) {
+        dial_unix(c);
         return;
     }
     int error = lh_address_look_up(address, AI_NUMERICHOST, &found);

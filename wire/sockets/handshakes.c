@@ -1,5 +1,6 @@
 /* Handshakes of TLS take milliseconds each: threads of their own make them, so that no loop stands
  * still meanwhile. */
+#include "admission/address.h"
 #include "base/alloc.h"
 #include "wire/sockets/internal.h"
 #include "wire/sockets/secure.h"
@@ -47,18 +48,11 @@ static void host_of(const struct connection *c, char *host, size_t size)
 {
     size_t name_size;
     const char *address = lh_server_address(c->server, &name_size);
-    const char *colon = strrchr(address, ':');
-    size_t n = colon == NULL ? strlen(address) : (size_t)(colon - address);
+    const char *port;
 
-    if (strncmp(address, "unix:", 5) == 0) {
+    /* Of what was connected to, everything but a Unix socket has a host. */
+    if (lh_address_is_unix(address) || !lh_address_split(address, host, size, &port))
         (void)snprintf(host, size, "localhost");
-        return;
-    }
-    if (n >= 2 && address[0] == '[' && address[n - 1] == ']') {
-        address++;
-        n -= 2;
-    }
-    (void)snprintf(host, size, "%.*s", (int)n, address);
 }
 
 static void begin_secure(struct connection *c)

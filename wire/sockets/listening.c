@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #define BACKLOG       1024
-#define UNIX_PREFIX   "unix:"
 #define TLS_HANDSHAKE 22u
 /* A ClientHello has no more, or it is none of ours. */
 #define HELLO_BYTES_MAX (16u << 10)
@@ -48,18 +47,19 @@ static int add_listener(
     return 0;
 }
 
-static int listen_unix(struct wire *wire, const char *path)
+static int listen_unix(struct wire *wire, const char *address)
 {
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    struct sockaddr_un un;
     struct stat info;
 
-    memcpy(un.sun_path, path, strlen(path) + 1);
+    if (!lh_address_unix(address, &un))
+        return EINVAL;
     /* Nobody listens there any more: that was looked at. */
-    if (lstat(path, &info) == 0 && S_ISSOCK(info.st_mode))
-        (void)unlink(path);
+    if (lstat(un.sun_path, &info) == 0 && S_ISSOCK(info.st_mode))
+        (void)unlink(un.sun_path);
     int error = add_listener(wire, AF_UNIX, (const struct sockaddr *)&un, sizeof un, false);
     if (error == 0)
-        wire->unlink_path = lh_strdup(path);
+        wire->unlink_path = lh_strdup(un.sun_path);
     return error;
 }
 
@@ -112,9 +112,8 @@ int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why
 
     if (error != LH_OK)
         return error;
-    bool is_unix = strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0;
     int failed =
-        is_unix ? listen_unix(wire, address + strlen(UNIX_PREFIX)) : listen_tcp(wire, address);
+        lh_address_is_unix(address) ? listen_unix(wire, address) : listen_tcp(wire, address);
     return failed == 0 ? LH_OK : lh_listen_explain(address, why, why_size);
 }
 
