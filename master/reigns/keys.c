@@ -20,7 +20,8 @@ struct lh_r_bytes lh_r_bytes_copy(const void *data, size_t size)
 {
     struct lh_r_bytes b = {lh_alloc(size + 1), size};
 
-    memcpy(b.data, data, size);
+    if (size > 0) /* nothing has NULL for its bytes */
+        memcpy(b.data, data, size);
     return b;
 }
 

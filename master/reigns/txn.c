@@ -12,17 +12,15 @@ static Etcdserverpb__RequestOp *operation(struct lh_r_txn *t)
     return op;
 }
 
-static void set(ProtobufCBinaryData *field, const void *data, size_t size)
-{
-    field->data = lh_alloc(size + 1);
-    memcpy(field->data, data, size);
-    field->len = size;
-}
-
 static void give(ProtobufCBinaryData *field, struct lh_r_bytes bytes)
 {
     field->data = bytes.data;
     field->len = bytes.size;
+}
+
+static void set(ProtobufCBinaryData *field, const void *data, size_t size)
+{
+    give(field, lh_r_bytes_copy(data, size));
 }
 
 void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size)

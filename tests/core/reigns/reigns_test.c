@@ -355,6 +355,38 @@ static void a_term_above_the_head_s_reign_that_a_watch_shows_is_refused(void **s
     world_end(&w);
 }
 
+/* The decoder leaves the bytes of an empty value NULL. */
+static void an_empty_pair_that_a_watch_shows_begins_nothing(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+    Etcdserverpb__WatchResponse reply = ETCDSERVERPB__WATCH_RESPONSE__INIT;
+    Etcdserverpb__Event event = ETCDSERVERPB__EVENT__INIT, *events[1] = {&event};
+    Etcdserverpb__KeyValue kv = ETCDSERVERPB__KEY_VALUE__INIT;
+    static const char *const keys[] = {PREFIX "map/M", PREFIX "head"};
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    /* when */
+    for (int i = 0; i < 2; i++) {
+        kv.key = (ProtobufCBinaryData){strlen(keys[i]), (uint8_t *)(uintptr_t)keys[i]};
+        kv.mod_revision = w.revision + 1 + i;
+        event.kv = &kv;
+        reply.n_events = 1;
+        reply.events = events;
+        struct link *watch = world_link(&w, LH_METHOD_ETCD_WATCH, 0);
+        if (watch != NULL)
+            world_answer(&w, watch, &reply.base);
+    }
+    /* then */
+    assert_int_not_equal(world_phase(&w), LH_REIGN_ACTING);
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    free(head.data);
+    world_end(&w);
+}
+
 /* One member's disk has flipped a bit: the next one has the head as it was written (PAIR-4). */
 static void a_head_that_one_member_has_damaged(void **state)
 {
@@ -1304,6 +1336,7 @@ int main(void)
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
         cmocka_unit_test(a_term_above_the_head_s_reign_that_a_watch_shows_is_refused),
+        cmocka_unit_test(an_empty_pair_that_a_watch_shows_begins_nothing),
         cmocka_unit_test(the_highest_reign_that_is_read_has_a_next_one),
         cmocka_unit_test(a_master_with_other_settings_than_the_active_one_ends),
         cmocka_unit_test(an_etcd_of_another_major_version_is_refused),
