@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -632,34 +633,42 @@ static void a_peer_that_falls_silent_is_noticed(void **state)
     a_peer_lost_by(SIGSTOP);
 }
 
-/* It has all descriptors, and keeps connections open that are closed here. */
+/* It has all descriptors, and keeps connections open that are closed here. Half of the servers fall
+ * silent first, so that what they send when they are killed arrives for a connection that is gone. */
 static void a_forked_child_harms_nobody(void **state)
 {
+    enum { SERVERS = 6 };
     struct end client = {0};
     char address[64];
+    pid_t children[SERVERS];
 
     (void)state;
     end_begin(&client, NULL);
-    for (int i = 1; i <= 5; i++) {
+    for (int i = 1; i <= SERVERS; i++) {
         pid_t server = spawn_server(address, sizeof address);
         struct lh_transport_link *link =
             call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
         lh_transport_link_send(link, pattern(10, (uint8_t)i));
         lh_transport_link_flush(link);
         WAIT_UNTIL(&client, client.messages == i);
-        pid_t child = fork();
-        if (child == 0)
+        children[i - 1] = fork();
+        if (children[i - 1] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* it has the test's output, too */
             for (;;)
                 pause();
-        kill(server, SIGKILL);
-        waitpid(server, NULL, 0);
+        }
+        kill(server, i % 2 == 0 ? SIGSTOP : SIGKILL);
         WAIT_UNTIL(&client, client.closed == i);
         lh_transport_link_unref(link);
         WAIT_UNTIL(&client, client.released == i);
-        kill(child, SIGKILL);
-        waitpid(child, NULL, 0);
+        kill(server, SIGKILL);
+        waitpid(server, NULL, 0);
     }
     end_finish(&client);
+    for (int i = 0; i < SERVERS; i++) {
+        kill(children[i], SIGKILL);
+        waitpid(children[i], NULL, 0);
+    }
 }
 
 /* ---- addresses ---- */
