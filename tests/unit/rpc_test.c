@@ -634,7 +634,7 @@ static void a_peer_that_falls_silent_is_noticed(void **state)
 }
 
 /* It has all descriptors, and keeps connections open that are closed here. Half of the servers fall
- * silent first, so that what they send when they are killed arrives for a connection that is gone. */
+ * silent first, so that what they send when they are killed is for a connection that is gone. */
 static void a_forked_child_harms_nobody(void **state)
 {
     enum { SERVERS = 6 };
