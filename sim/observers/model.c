@@ -30,6 +30,7 @@ struct session {
     struct lh_duration session_term, chunk_term; /* the master's settings */
     uint32_t drift_ppm;
     struct lh_instant holder_end, grantor_end; /* promised */
+    bool over; /* a registration was heard that ends it: what is said in it now binds nobody */
 };
 
 /* What a server was told and still has. */
@@ -260,6 +261,13 @@ static void registers(
         return;
     free(b->machine);
     b->machine = lh_strdup(m->machine_id);
+    for (size_t i = 0; i < b->session_count; i++) {
+        struct session *s = &b->sessions[i];
+        if (s->incarnation < m->incarnation
+                ? proof
+                : s->incarnation == m->incarnation && s->process == m->process)
+            s->over = true;
+    }
     HASH_ITER(hh, o->chunks, c, next) {
         bool unshown = !is_shown(m->held, m->n_held, c->id);
         for (size_t i = c->promise_count; i > 0; i--)
@@ -460,7 +468,9 @@ static void said_by_master(
             m->grant->version <=
                 lh_ob_replica(lh_ob_chunk(o, m->grant->chunk), server->number)->released)
             return;
-        promise(o, server, s, r, m->grant->chunk, m->grant->version, true);
+        /* A registration waits for a commit, and what that decided is said before it is taken. */
+        if (!s->over)
+            promise(o, server, s, r, m->grant->chunk, m->grant->version, true);
         break;
     default:
         break;
