@@ -19,8 +19,6 @@
     X(pair_bytes, 1, 512u << 10, "bytes in one message to another server")                         \
     X(pair_parts, 1, 512, "parts in one message to another server, or answers from there")         \
     X(pair_idle_ms, 1, 10000, "the stream to a server that no chunk needs is closed after this")   \
-    X(pair_rest_members, 1, 8,                                                                     \
-        "chunks that share it at most if it is left unread while no answer is awaited")            \
     X(small_bytes, 1, 16u << 10, "chunks with no more than this to send go before others")         \
     X(arriving_bytes, 64u << 20, 1u << 30, "of batches of which a part has come, of all chunks")   \
     X(member_read_bytes, 1, 4u << 20, "what a member lacks is read in such pieces")                \
@@ -29,8 +27,6 @@
     X(no_delay_bytes, 1, 256u << 10, "what does not wait for the next message to a member")        \
     X(window_bytes, 1, 16u << 20,                                                                  \
         "unanswered bytes of a writer on an append stream, as it is told")                         \
-    X(stream_alone, 1, 8,                                                                          \
-        "messages in a row of a client that waited for each answer, until it is not read before")  \
     X(stream_lanes, 1, 16384, "lanes on an append stream")                                         \
     X(stream_writers, 1, 1024, "writers on a lane")                                                \
     X(stream_answers, 1, 65536, "answers that wait on an append stream before it is held")         \

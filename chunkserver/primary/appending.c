@@ -43,7 +43,7 @@ static bool held(const struct lh_cs_link *l)
 {
     const struct lh_cs_stream *s = l->owner;
 
-    return s != NULL && (s->held || s->resting);
+    return s != NULL && s->held;
 }
 
 static bool late(struct lh_cs_link *l, const char *text)
@@ -462,9 +462,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
     s->arriving = s->rest.bytes.size > 0;
     if (s->arriving)
         lh_cs_link_await_rest(l, s->rest.since);
-    s->alone = !m->alone ? 0 : s->alone + (s->alone < UINT_MAX);
     lh_cs_stream_hold_if_full(s);
-    lh_cs_stream_rest_if_alone(s);
 }
 
 const struct lh_cs_link_user lh_cs_append_links = {

@@ -3,10 +3,6 @@
  * When a message goes: flow/outbox.h; whose part is in it: flow/turns.h. It has about `pair_bytes`.
  * How much of one chunk may be unanswered is that chunk's own affair (sending.c).
  *
- * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each
- * read with a window update, which thus goes with the next message instead of alone, and wakes
- * nobody.
- *
  * Feeds. A member that joins begins a feed under a number of its own, and what comes back names it.
  * An answer to a feed that has ended finds nobody, whatever chunk, version or member it was for. */
 #include "chunkserver/primary/pair.h"
@@ -293,9 +289,6 @@ static void send_message(struct lh_cs_pair *pair)
         pair->named = pair->named || q.cluster != 0;
         pair->writing_since = cs->now;
         lh_outbox_send(&pair->outbox, cs->fx, pair->link, &q.base, &o.bytes);
-        if (pair->resting)
-            lh_fx_unhold(cs->fx, pair->link);
-        pair->resting = false;
     }
     free(o.list);
     free(o.parts);
@@ -304,21 +297,6 @@ static void send_message(struct lh_cs_pair *pair)
 static bool has_something(const struct lh_cs_pair *pair)
 {
     return !lh_turns_are_over(&pair->turns) || pair->ended != NULL;
-}
-
-static void rest(struct lh_cs_pair *pair)
-{
-    const struct lh_cs_member *m;
-
-    if (pair->resting || pair->link == 0 ||
-        HASH_COUNT(pair->members) > pair->primaries->cs->config.bounds.pair_rest_members)
-        return;
-    for (m = pair->members; m != NULL; m = m->hh.next)
-        if (lh_cs_member_awaited(m))
-            return;
-    LH_MARK("pair-rests");
-    pair->resting = true;
-    lh_fx_hold(pair->primaries->cs->fx, pair->link);
 }
 
 void lh_cs_pairs_flush(struct lh_cs_primaries *primaries)
@@ -331,7 +309,6 @@ void lh_cs_pairs_flush(struct lh_cs_primaries *primaries)
             send_message(pair);
         else if (has_something(pair))
             LH_MARK("pair-gathers");
-        rest(pair);
     }
 }
 

@@ -22,8 +22,7 @@ struct lh_cs_pair {
     struct lh_cs_member
         *unreported; /* those to be told the committed length with the next message */
     struct lh_cs_ended_feed *ended;
-    bool named;   /* which cluster this server is of (SES-10) */
-    bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is awaited */
+    bool named; /* which cluster this server is of (SES-10) */
     struct lh_instant writing_since;
     struct lh_instant progress_at; /* of any of its members, or when the stream was opened */
     struct lh_outbox outbox;       /* what there is to send gathers while it is in flight */

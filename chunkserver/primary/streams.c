@@ -117,9 +117,6 @@ static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
         lh_fx_send(cs->fx, s->link, &m->base, NULL);
     else
         lh_outbox_send(&s->outbox, cs->fx, s->link, &m->base, NULL);
-    if (s->resting && !s->held)
-        lh_fx_unhold(cs->fx, s->link);
-    s->resting = false;
 }
 
 /* The first of those that wait, and the batches in them, have been sent. What they leave empty is
@@ -224,18 +221,6 @@ void lh_cs_stream_hold_if_full(struct lh_cs_stream *s)
     s->held = true;
     primaries->streams.held++;
     lh_fx_hold(primaries->cs->fx, s->link);
-}
-
-void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s)
-{
-    const struct lh_cs_host *cs = s->primaries->cs;
-
-    if (s->alone < cs->config.bounds.stream_alone || s->resting || s->half_closed ||
-        s->lane_count != 1 || !lh_cs_lane_waits(s->lanes))
-        return;
-    LH_MARK("stream-rests-until-the-answer");
-    s->resting = true;
-    lh_fx_hold(cs->fx, s->link);
 }
 
 static bool pressed(const struct lh_cs_primaries *primaries)

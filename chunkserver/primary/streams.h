@@ -41,8 +41,6 @@ struct lh_cs_stream {
     size_t lane_count;
     uint64_t last_lane;       /* the highest number that was seen */
     bool held;                /* LH_FX_HOLD is in force */
-    bool resting;             /* so it is, but only until something is sent */
-    unsigned alone;           /* messages in a row that were sent with nothing unanswered */
     bool arriving;            /* a message or a batch has begun and is not whole */
     bool half_closed;         /* nothing more will come: it ends when all is answered */
     struct lh_outbox outbox;  /* answers gather while replies are in flight, ... */
@@ -116,9 +114,6 @@ void lh_cs_stream_sent(struct lh_cs_stream *s);
 void lh_cs_stream_half_closed(struct lh_cs_stream *s);
 /* Too much is uncommitted, or unread by the client: it is read again when there is less. */
 void lh_cs_stream_hold_if_full(struct lh_cs_stream *s);
-/* A client that has sent many messages, each after the answer to the one before, sends nothing
- * until this one is answered: it is not read before (pair.c tells what for). */
-void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s);
 void lh_cs_streams_release_pressure(struct lh_cs_primaries *primaries);
 /* From now on somebody waits for an answer. */
 void lh_cs_streams_expect_life(struct lh_cs_primaries *primaries);

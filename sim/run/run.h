@@ -15,7 +15,7 @@
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
-#define LH_SIM_GENERATION 15u
+#define LH_SIM_GENERATION 16u
 
 /* What kind of runs a seed is drawn for. */
 enum lh_sim_profile {

@@ -4,10 +4,6 @@
  * message that lanes share goes in parts. How much of one lane may be unanswered is its own affair
  * (lane.c).
  *
- * A stream on which nothing is owed is not read before something is sent again: gRPC answers each
- * read with a window update, which thus goes with a message instead of alone, and wakes nobody.
- * What the primary said meanwhile is read then.
- *
  * A primary that lives says so while anything is unanswered. One from which nothing at all comes
  * for a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a). */
 #include "client/core/append/stream.h"
@@ -331,7 +327,6 @@ static bool send_message(struct lh_client_stream *s)
         LH_MARK("message-of-many-lanes");
     m.parts = all->part_list;
     m.n_parts = o.count;
-    m.alone = s->resting;
     if (!s->named)
         m.cluster = lh_client_active_cluster(c);
     s->named = s->named || m.cluster != 0;
@@ -341,19 +336,7 @@ static bool send_message(struct lh_client_stream *s)
         lh_outbox_send(&s->outbox, c->fx, s->link.id, &m.base, &o.bytes);
     else
         lh_fx_send(c->fx, s->link.id, &m.base, &o.bytes);
-    if (s->resting)
-        lh_fx_unhold(c->fx, s->link.id);
-    s->resting = false;
     return true;
-}
-
-static void rest(struct lh_client_stream *s)
-{
-    if (s->owed > 0 || s->resting || s->link.id == 0)
-        return;
-    LH_MARK("stream-rests");
-    s->resting = true;
-    lh_fx_hold(s->client->fx, s->link.id);
 }
 
 void lh_client_streams_flush(struct lh_client_streams *all)
@@ -376,7 +359,6 @@ void lh_client_streams_flush(struct lh_client_streams *all)
         }
         while (s->outbox.in_flight == 0 && send_message(s))
             ; /* a message has so many parts at most */
-        rest(s);
     }
 }
 
@@ -396,7 +378,6 @@ void lh_client_streams_check(const struct lh_client_streams *all)
                 owed += w->opening;
         }
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
-        LH_ASSERT(!s->resting || owed == 0 || s->outbox.in_flight > 0);
         LH_ASSERT(s->outbox.in_flight > 0 || s->lanes == NULL ||
                   (s->turns.little == NULL && s->opening == NULL && s->end_count == 0));
         uint64_t highest = 0; /* of those that the server does not know */

@@ -63,8 +63,7 @@ struct lh_client_stream {
         struct lh_buf batch;
         uint64_t sent;
     } rest;
-    bool named;   /* the server was told which cluster this client is of (SES-10) */
-    bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is owed */
+    bool named; /* the server was told which cluster this client is of (SES-10) */
     struct lh_instant writing_since;
     unsigned owed;              /* openings and batches without an answer */
     struct lh_timer timer;      /* set while any are; may be early */
