@@ -40,6 +40,8 @@
 
 /* gRPC C core, over TCP or a Unix socket. */
 extern const struct lh_transport_methods lh_rpc_transport;
+/* Whether this process has begun to use gRPC, ever. */
+bool lh_rpc_was_begun(void);
 
 /* Serves a connection that was accepted elsewhere; of one with `handed` in its config. What has
  * arrived of it is still to be read. False: it is shutting down, and the descriptor stays the

@@ -91,6 +91,13 @@ static void flush_some(struct lh_transport *transport)
     (void)transport;
 }
 
+/* What gRPC has in the kernel a child cannot tell from what is not gRPC's. */
+static void forks(struct lh_transport *transport, enum lh_fork where)
+{
+    (void)transport;
+    (void)where;
+}
+
 const struct lh_transport_methods lh_rpc_transport = {
     .create = create,
     .start = start,
@@ -105,6 +112,7 @@ const struct lh_transport_methods lh_rpc_transport = {
     .open = open_link,
     .flush_begin = flush_some,
     .flush_end = flush_some,
+    .forks = forks,
 };
 
 /* ---- links ---- */

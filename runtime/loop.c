@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/dispatch.h"
+#include "runtime/transports.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -216,6 +217,13 @@ static void stop_timer(struct lh_loop *loop)
     atomic_store(&loop->ending, true);
     timerfd_settime(loop->timer_fd, 0, &soon, NULL);
     pthread_join(loop->timer_thread, NULL);
+}
+
+void lh_loop_forks(struct lh_loop *loop, enum lh_fork where)
+{
+    lh_transport_forks(loop->transport, where);
+    if (where == LH_FORK_CHILD)
+        close(loop->timer_fd);
 }
 
 void lh_loop_destroy(struct lh_loop *loop)

@@ -142,6 +142,9 @@ int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout);
  * first, so that it says lh_loop_persisted() no more. Not from a callback. NULL is allowed. */
 void lh_loop_destroy(struct lh_loop *loop);
 
+/* lh_transport_forks() of the loop's network; the child closes the loop's timer, too. */
+void lh_loop_forks(struct lh_loop *loop, enum lh_fork where);
+
 /* This node's clock (CLOCK_BOOTTIME). */
 struct lh_instant lh_clock_now(void);
 

@@ -20,6 +20,13 @@ struct lh_transport_config;
 struct lh_transport_figures;
 struct lh_transport_link;
 
+/* Where a thread of the process is that calls fork(). */
+enum lh_fork {
+    LH_FORK_BEFORE,
+    LH_FORK_PARENT, /* after it */
+    LH_FORK_CHILD
+};
+
 /* Each is the lh_transport_...() of the same name. None may be NULL. */
 struct lh_transport_methods {
     int (*create)(const struct lh_transport_config *config, struct lh_transport **transport,
@@ -37,6 +44,7 @@ struct lh_transport_methods {
         const char *address, struct lh_duration timeout);
     void (*flush_begin)(struct lh_transport *transport);
     void (*flush_end)(struct lh_transport *transport);
+    void (*forks)(struct lh_transport *transport, enum lh_fork where);
 };
 
 /* Each is the lh_transport_link_...() of the same name. None may be NULL. */

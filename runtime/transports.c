@@ -10,3 +10,8 @@ const struct lh_transport_methods *lh_transport_of(enum lh_transport_kind kind)
 {
     return kind == LH_TRANSPORT_GRPC ? &lh_rpc_transport : &lh_wire_transport;
 }
+
+bool lh_transport_survives_fork(void)
+{
+    return !lh_rpc_was_begun();
+}

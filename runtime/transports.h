@@ -14,3 +14,16 @@ enum lh_transport_kind {
 extern const char *const lh_transport_names[LH_TRANSPORT_KINDS + 1];
 
 const struct lh_transport_methods *lh_transport_of(enum lh_transport_kind kind);
+
+/* To be called before and after fork(), in the thread that calls it. In between the transport's
+ * lists are as they should be and its threads wait for them; the child closes what it inherited of
+ * connections. Nothing else may be done with the transport there, not even to destroy it: its
+ * threads did not go along. */
+static inline void lh_transport_forks(struct lh_transport *transport, enum lh_fork where)
+{
+    transport->methods->forks(transport, where);
+}
+
+/* Whether a child of fork() can have transports of its own: not once gRPC was used in this process,
+ * which keeps state that a child cannot get rid of. */
+bool lh_transport_survives_fork(void);

@@ -151,7 +151,7 @@ int lh_append_many(struct lh_appender *a, const struct lh_record_ref *records, s
     int error = LH_OK;
 
     *taken = 0;
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(a->cluster) != LH_OK)
         return LH_ERR_CLOSED;
     lh_ready_init(&ready);
     pthread_mutex_lock(&a->mutex);
@@ -186,7 +186,7 @@ int lh_append(struct lh_appender *a, const void *record, size_t size, uint64_t t
 {
     struct lh_ready ready;
     struct timespec begun = {0};
-    int error = lh_process_check();
+    int error = lh_process_check(a->cluster);
 
     if (error == LH_OK)
         error = bad_record(record, size);
@@ -234,7 +234,7 @@ int lh_flush(struct lh_appender *a, uint64_t timeout_ms)
     struct lh_ready ready;
     struct timespec begun = {0};
     bool in_time = true;
-    int error = lh_process_check();
+    int error = lh_process_check(a->cluster);
 
     if (error != LH_OK)
         return error;
@@ -271,7 +271,7 @@ uint32_t lh_appender_record_max(const struct lh_appender *a)
 void lh_appender_stats(struct lh_appender *a, struct lh_appender_stats *stats)
 {
     *stats = (struct lh_appender_stats){0};
-    if (lh_is_forked())
+    if (lh_is_inherited(a->cluster))
         return;
     pthread_mutex_lock(&a->mutex);
     *stats = a->stats;
@@ -339,7 +339,7 @@ int lh_appender_close(struct lh_appender *a, uint64_t timeout_ms)
 {
     if (a == NULL)
         return LH_OK;
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(a->cluster) != LH_OK)
         return LH_ERR_CLOSED;
     LH_ASSERT(!lh_in_callback());
     int error = lh_flush(a, timeout_ms);

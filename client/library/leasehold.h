@@ -31,19 +31,19 @@
  *   and the library sends the call again. After LH_ERR_UNAVAILABLE, LH_ERR_DEADLINE_EXCEEDED or
  *   LH_ERR_CANCELLED it is not known whether the call was carried out, or still will be. Any other
  *   error says that it was not. A master older than the library does not keep this promise.
- * - Nothing works in a child of fork() once its parent has opened a cluster, also if that was
- *   closed: calls return LH_ERR_CLOSED, a new cluster cannot be opened, and closing does nothing.
- *   The parent does not notice. A child that needs a cluster begins with exec(), or is forked
- *   before its parent opens its first one.
+ * - Nothing works in a child of fork() that was opened before: calls return LH_ERR_CLOSED, and
+ *   closing does nothing. The child opens a cluster of its own. It cannot if its parent had used
+ *   gRPC: then it begins with exec(), or is forked before its parent opens its first cluster.
+ *   The parent does not notice.
  * - A reader's record points into the reader's memory and is valid until the next call on that
  *   reader.
  * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug
  *   in the program. Close appenders and readers before their cluster.
  * - Callbacks come from one thread of the library per cluster, one at a time. A slow callback
  *   delays the others and, through the memory limit, in the end the appends.
- * - The library never prints, never installs a signal handler and never reads the environment. It
- *   starts threads when a cluster is opened. If it gets no memory for its small structures, it
- *   aborts the process.
+ * - The library never prints and never installs a signal handler. Of the environment it reads
+ *   LEASEHOLD_TRANSPORT alone, if the options name no transport. It starts threads when a cluster
+ *   is opened. If it gets no memory for its small structures, it aborts the process.
  *
  * CONVENTIONS
  *

@@ -30,7 +30,7 @@
  *   itself may go on, with the values that are attached to it. LH_SESSION_LOST is final: close
  *   the session, and open a new one.
  * - After fork() a session belongs to the parent alone. In the child its locks are not valid,
- *   and calls return LH_ERR_CLOSED, as all of the library does there.
+ *   and calls on it return LH_ERR_CLOSED.
  * - Closing a session while another thread is in a call on it, and closing a cluster before its
  *   sessions, are bugs in the program. Callbacks come from the cluster's callback thread: one
  *   that blocks delays the others, but no lease depends on it.

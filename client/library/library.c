@@ -36,6 +36,11 @@ const char *lh_last_error(void)
     return last_error;
 }
 
+void lh_leave_callback(void)
+{
+    in_callback = false;
+}
+
 bool lh_in_callback(void)
 {
     return in_callback;
@@ -199,7 +204,7 @@ int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
     struct timespec begun = {0};
     uint64_t ms = silence_ms(cluster, call);
 
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(cluster) != LH_OK)
         return LH_ERR_CLOSED;
     waiter_init(&w, 1);
     feed(cluster, call, &waited);
@@ -223,7 +228,7 @@ void lh_calls_wait(
     struct waiter w;
     struct waited *waited;
 
-    if (lh_process_check() != LH_OK) {
+    if (lh_process_check(cluster) != LH_OK) {
         for (size_t i = 0; i < count; i++) {
             errors[i] = LH_ERR_CLOSED;
             snprintf(calls[i]->text, sizeof calls[i]->text, "%s", lh_last_error());
@@ -454,6 +459,7 @@ int lh_cluster_open(
         free(opened);
         return error;
     }
+    lh_process_took(opened);
     *cluster = opened;
     return LH_OK;
 }
@@ -469,12 +475,13 @@ static void end_lookups(struct lh_cluster *cluster)
 
 void lh_cluster_close(struct lh_cluster *cluster)
 {
-    if (cluster == NULL || lh_is_forked())
+    if (cluster == NULL || lh_is_inherited(cluster))
         return;
     if (cluster->looks_up)
         end_lookups(cluster);
     lh_loop_stop(cluster->loop);
     (void)lh_loop_wait(cluster->loop, LH_DURATION_FOREVER);
+    lh_process_gave(cluster);
     lh_loop_destroy(cluster->loop);
     pthread_mutex_lock(&cluster->mutex);
     cluster->stopping = true;

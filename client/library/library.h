@@ -22,6 +22,8 @@ struct lh_task {
 struct lh_cluster {
     struct lh_client *core;
     struct lh_loop *loop;
+    struct lh_cluster *prev, *next; /* process.c: of this process */
+    unsigned process;               /* that opened it */
 
     /* The callback thread: runs tasks one at a time, in order. Program code that blocks or calls
      * back into the library thus never stands in the way of the network. */
@@ -51,6 +53,8 @@ void lh_cluster_task(struct lh_cluster *cluster, struct lh_task *task);
 
 /* Whether this is the callback thread, of any cluster. */
 bool lh_in_callback(void);
+/* This thread has just become another process's. */
+void lh_leave_callback(void);
 
 /* Remembers the sentence for lh_last_error() and returns `error`. */
 int lh_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -77,12 +81,15 @@ bool lh_cond_wait(
 /* ---- process.c: fork(). What takes a mutex or says something to the core asks first. */
 
 /* Before the first thing that the transport is used for. CLOSED: this process is the child of one
- * that had used it. */
+ * that had used gRPC. */
 int lh_process_enter(void);
-/* This process is such a child: every handle in it is a parent's. */
-bool lh_is_forked(void);
-/* LH_OK; CLOSED, in such a child. */
-int lh_process_check(void);
+/* A cluster has begun, and is about to end, in this process. */
+void lh_process_took(struct lh_cluster *cluster);
+void lh_process_gave(struct lh_cluster *cluster);
+/* It was opened by a process that this one was forked from. */
+bool lh_is_inherited(const struct lh_cluster *cluster);
+/* LH_OK; CLOSED, if it was. */
+int lh_process_check(const struct lh_cluster *cluster);
 
 /* sessions.c: what a person sees of this process. Of such a text, and a NUL. */
 #define LH_SHOWN_BYTES 129u

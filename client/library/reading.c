@@ -194,7 +194,7 @@ static int next_in_batch(struct lh_reader *r, struct lh_record *record)
 
 int lh_reader_next(struct lh_reader *r, uint64_t timeout_ms, struct lh_record *record)
 {
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(r->cluster) != LH_OK)
         return LH_ERR_CLOSED;
     forget_gap(r);
     for (;;) {
@@ -217,7 +217,7 @@ int lh_reader_next(struct lh_reader *r, uint64_t timeout_ms, struct lh_record *r
 
 int lh_reader_next_batch(struct lh_reader *r, uint64_t timeout_ms, struct lh_batch *batch)
 {
-    int error = lh_process_check();
+    int error = lh_process_check(r->cluster);
 
     forget_gap(r);
     if (error == LH_OK)
@@ -239,7 +239,7 @@ struct lh_position lh_reader_position(const struct lh_reader *r)
 
 void lh_reader_close(struct lh_reader *r)
 {
-    if (r == NULL || lh_is_forked())
+    if (r == NULL || lh_is_inherited(r->cluster))
         return;
     struct lh_reader_close_call call = {.call.kind = LH_CALL_READER_CLOSE, .reader = r->core};
     (void)lh_call_wait(r->cluster, &call.call);

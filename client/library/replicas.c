@@ -21,7 +21,7 @@ static int read_once(struct lh_cluster *cluster, const char *address, Leasehold_
     char *prefix;
 
     *call = (struct lh_server_call){0};
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(cluster) != LH_OK)
         return LH_ERR_CLOSED;
     m->capability = lh_capabilities_of(cluster->capabilities, m->chunk, &prefix);
     *call = (struct lh_server_call){

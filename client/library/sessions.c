@@ -19,14 +19,15 @@
 
 bool lh_session_is_usable(const struct lh_session *s)
 {
-    return s != NULL && !lh_is_forked() && !atomic_load_explicit(&s->closing, memory_order_acquire);
+    return s != NULL && !lh_is_inherited(s->cluster) &&
+           !atomic_load_explicit(&s->closing, memory_order_acquire);
 }
 
 int lh_session_check(const struct lh_session *s)
 {
     if (s == NULL)
         return lh_missing("session");
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(s->cluster) != LH_OK)
         return LH_ERR_CLOSED;
     if (!lh_session_is_usable(s))
         return lh_fail(LH_ERR_CLOSED, "the session is being closed");
@@ -228,7 +229,7 @@ void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
 {
     if (s == NULL)
         return;
-    if (!lh_is_forked()) {
+    if (!lh_is_inherited(s->cluster)) {
         LH_ASSERT(!lh_in_callback());
         begin_closing(s);
         struct lh_session_close_call call = {

@@ -123,7 +123,7 @@ int lh_watch_next(struct lh_watch *w, uint64_t timeout_ms, struct lh_watch_event
 
     if (w == NULL || event == NULL)
         return lh_missing(w == NULL ? "watch" : "event");
-    if (lh_process_check() != LH_OK)
+    if (lh_process_check(w->cluster) != LH_OK)
         return LH_ERR_CLOSED;
     while (w->reply == NULL || (!w->reset && w->at == count_of(w))) {
         int error = fetch(w, deadline);
@@ -153,7 +153,7 @@ int lh_watch_next(struct lh_watch *w, uint64_t timeout_ms, struct lh_watch_event
 
 void lh_watch_close(struct lh_watch *w)
 {
-    if (w == NULL || lh_is_forked())
+    if (w == NULL || lh_is_inherited(w->cluster))
         return;
     struct lh_watch_close_call call = {.call.kind = LH_CALL_WATCH_CLOSE, .watch = w->core};
     (void)lh_call_wait(w->cluster, &call.call);

@@ -1,10 +1,13 @@
-/* A program that forks while it uses the library: forks MASTERS PATH
+/* A program that forks while it uses the library: forks MASTERS PATH CHILDREN [TRANSPORT]
  *
- * A child before the first cluster has one of its own. Children after that find that nothing works,
- * and close what they do not own, while threads of the parent are in the library. What the parent
- * was acknowledged is there in the end, at the positions that it was given. */
+ * Children find that nothing works that was opened before they began, and close what they do not
+ * own, while threads of the parent are in the library. Nothing of the parent's connections is open
+ * in them. They have clusters of their own, and append to the file CHILDREN; so do their children.
+ * Over gRPC they are refused one. What each was acknowledged is there in the end, at the positions
+ * that it was given. */
 #include <leasehold_leases.h>
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,6 +18,7 @@
 
 #define FORKS           20
 #define RECORDS         200 /* at least, of the parent's */
+#define CHILD_RECORDS   10
 #define WAIT_MS         120000
 #define CHILD_S         120
 #define VALUE           "/forks/value"
@@ -22,7 +26,9 @@
 #define REFUSED(call)   check((call) == LH_ERR_CLOSED && says_fork(), __LINE__, #call)
 
 struct all {
-    const char *masters, *path;
+    const char *masters, *path, *children;
+    struct lh_cluster_options options;
+    bool by_grpc;
     struct lh_cluster *cluster;
     struct lh_appender *appender, *busy;
     struct lh_reader *reader;
@@ -187,25 +193,23 @@ static void close_all(struct all *a)
     lh_cluster_close(a->cluster);
 }
 
-static void be_child(struct all *a, int number)
+/* Of the library's: connections, sets to wait on, timers. */
+static void find_nothing_open(void)
 {
-    struct lh_cluster *own;
+    static const char *const kinds[] = {"socket:", "anon_inode:"};
+    DIR *all = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    char path[300], target[300];
 
-    (void)alarm(CHILD_S);
-    if (number % 2 == 0)
-        REFUSED(lh_cluster_open(a->masters, NULL, &own));
-    calls_on_handles(a);
-    calls_of_files(a);
-    calls_of_operators(a);
-    calls_of_leases(a);
-    close_all(a);
-    REFUSED(lh_cluster_open(a->masters, NULL, &own));
-    if (number % 3 == 0)
-        exit(0); /* what libraries do at the end is no harm either */
-    _exit(0);
+    while ((entry = readdir(all)) != NULL) {
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        target[size < 0 ? 0 : size] = '\0';
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            check(strncmp(target, kinds[i], strlen(kinds[i])) != 0, __LINE__, target);
+    }
+    closedir(all);
 }
-
-/* ---- The parent. */
 
 static void await(pid_t child, const char *what)
 {
@@ -213,9 +217,80 @@ static void await(pid_t child, const char *what)
 
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
         fprintf(stderr, "%s: status %x\n", what, (unsigned)status);
-        exit(1);
+        _exit(1);
     }
 }
+
+/* It appends what is found again by itself, and so does a child of its own meanwhile. */
+static void have_its_own(const struct all *a, bool has_child)
+{
+    struct lh_cluster *own;
+    struct lh_appender *appender;
+    struct lh_session *session;
+    struct lh_position at, positions[CHILD_RECORDS];
+    struct lh_reader *reader;
+    struct lh_record record;
+    pid_t child = -1;
+    static int times;
+    char text[64];
+    int error, found = 0, time = times++;
+
+    PERMITTED(lh_cluster_open(a->masters, &a->options, &own));
+    PERMITTED(lh_appender_open(own, a->children, NULL, WAIT_MS, &appender));
+    PERMITTED(lh_session_open(own, NULL, WAIT_MS, &session));
+    for (int i = 0; i < CHILD_RECORDS; i++) {
+        if (i == CHILD_RECORDS / 2 && has_child && (child = fork()) == 0) {
+            REFUSED(lh_append(appender, "child", 5, WAIT_MS, &at));
+            find_nothing_open();
+            have_its_own(a, false);
+            _exit(0);
+        }
+        int n = snprintf(text, sizeof text, "%d.%d %d", getpid(), time, i);
+        PERMITTED(lh_append(appender, text, (size_t)n, WAIT_MS, &positions[i]));
+    }
+    PERMITTED(lh_reader_open(own, a->children, NULL, WAIT_MS, &reader));
+    while ((error = lh_reader_next(reader, WAIT_MS, &record)) == LH_OK && found < CHILD_RECORDS) {
+        int n = snprintf(text, sizeof text, "%d.%d %d", getpid(), time, found);
+        if (record.size != (size_t)n || memcmp(record.data, text, (size_t)n) != 0)
+            continue;
+        check(record.position.offset == positions[found].offset &&
+                  record.position.index == positions[found].index,
+            __LINE__, "a child's record is not where it was");
+        found++;
+    }
+    check(found == CHILD_RECORDS, __LINE__, "a child's record is missing");
+    if (has_child)
+        await(child, "a child's child");
+    lh_reader_close(reader);
+    lh_session_close(session, WAIT_MS);
+    PERMITTED(lh_appender_close(appender, WAIT_MS));
+    lh_cluster_close(own);
+}
+
+static void be_child(struct all *a, int number)
+{
+    struct lh_cluster *own;
+
+    (void)alarm(CHILD_S);
+    if (!a->by_grpc)
+        find_nothing_open();
+    if (!a->by_grpc && number % 2 == 0)
+        have_its_own(a, number % 4 == 0);
+    calls_on_handles(a);
+    calls_of_files(a);
+    calls_of_operators(a);
+    calls_of_leases(a);
+    close_all(a);
+    if (a->by_grpc)
+        REFUSED(lh_cluster_open(a->masters, &a->options, &own));
+    else
+        have_its_own(a, false);
+    if (number % 3 == 0)
+        exit(0); /* what libraries do at the end is no harm either */
+    _exit(0);
+}
+
+/* ---- The parent. */
 
 static void early_child(const struct all *a)
 {
@@ -225,7 +300,7 @@ static void early_child(const struct all *a)
 
     if (child == 0) {
         (void)alarm(CHILD_S);
-        PERMITTED(lh_cluster_open(a->masters, NULL, &own));
+        PERMITTED(lh_cluster_open(a->masters, &a->options, &own));
         PERMITTED(lh_stat(own, a->path, WAIT_MS, &file));
         lh_file_info_deinit(&file);
         lh_cluster_close(own);
@@ -249,7 +324,7 @@ static void open_all(struct all *a)
     struct lh_record record;
     const struct lh_value *value;
 
-    PERMITTED(lh_cluster_open(a->masters, NULL, &a->cluster));
+    PERMITTED(lh_cluster_open(a->masters, &a->options, &a->cluster));
     PERMITTED(lh_appender_open(a->cluster, a->path, NULL, WAIT_MS, &a->appender));
     PERMITTED(lh_appender_open(a->cluster, a->path, NULL, WAIT_MS, &a->busy));
     PERMITTED(lh_append(a->appender, "first", 5, WAIT_MS, NULL));
@@ -297,10 +372,13 @@ int main(int argc, char **argv)
     int count = 0;
     char text[32];
 
-    if (argc != 3)
+    if (argc < 4)
         return 64;
     a.masters = argv[1];
     a.path = argv[2];
+    a.children = argv[3];
+    a.options.transport = argc > 4 ? argv[4] : "wire";
+    a.by_grpc = strcmp(a.options.transport, "grpc") == 0;
     early_child(&a);
     open_all(&a);
     if (pthread_create(&thread, NULL, append_on, &a) != 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Programs that fork. Nothing of the library works in a child, and its parent does not notice."""
+"""Programs that fork: what was opened before is the parent's alone, and a child opens its own."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def functions_with_handles():
 
 class ForkTest(ClusterTest):
 
-    def test_nothing_works_in_a_child_and_the_parent_does_not_notice(self):
+    def fork_over(self, transport):
         program = os.path.join(self.folder, "forks")
         library = os.path.join(self.folder, "libleasehold.so.0")
         os.symlink(os.path.abspath("client/library/shared/libleasehold.so"), library)
@@ -34,10 +34,18 @@ class ForkTest(ClusterTest):
                         "-o", program, "-isystem", "client/library", library,
                         f"-Wl,-rpath,{self.folder}"], check=True)
         self.start_cluster(servers=1, **CALM)
-        self.assertEqual(self.cluster.run("create", "--replication=1", "/forked").returncode, 0)
-        result = subprocess.run([program, self.cluster.master_address, "/forked"],
-                                capture_output=True, timeout=3 * PATIENCE_S, check=False)
+        self.assertEqual(
+            self.cluster.run("create", "--replication=1", "/forked", "/children").returncode, 0)
+        result = subprocess.run(
+            [program, self.cluster.master_address, "/forked", "/children", transport],
+            capture_output=True, timeout=3 * PATIENCE_S, check=False)
         self.assertEqual((result.returncode, result.stdout), (0, b"forked\n"), result.stderr)
+
+    def test_children_have_clusters_of_their_own_and_the_parent_does_not_notice(self):
+        self.fork_over("wire")
+
+    def test_nothing_works_in_a_child_of_a_program_that_used_grpc(self):
+        self.fork_over("grpc")
 
     def test_each_function_is_tried(self):
         with open(SOURCE, encoding="utf-8") as file:

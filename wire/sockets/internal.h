@@ -278,6 +278,7 @@ void lh_wire_close_listeners(struct wire *wire);
 void lh_loops_create(struct wire *wire);
 void lh_loops_start(struct wire *wire);
 void lh_loops_end(struct wire *wire);
+void lh_loops_fork(struct lh_transport *transport, enum lh_fork where);
 struct loop *lh_loops_choose(struct wire *wire);
 /* All its connections, each with a reference; free() frees the array. Any thread. */
 struct connection **lh_loop_connections(struct loop *loop, size_t *count);

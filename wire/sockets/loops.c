@@ -341,6 +341,32 @@ void lh_loops_start(struct wire *wire)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* The child closes and does nothing else: the sets of epoll are the parent's, too, and a shutdown
+ * or a close_notify would be said on the parent's connections. */
+static void close_inherited(const struct loop *loop)
+{
+    for (const struct connection *c = loop->connections; c != NULL; c = c->next)
+        if (c->fd >= 0)
+            close(c->fd);
+    close(loop->epoll);
+    close(loop->event);
+}
+
+void lh_loops_fork(struct lh_transport *transport, enum lh_fork where)
+{
+    struct wire *wire = wire_of(transport);
+
+    for (unsigned i = 0; i < wire->loop_count; i++) {
+        struct loop *loop = &wire->loops[i];
+        if (where == LH_FORK_BEFORE)
+            pthread_mutex_lock(&loop->lock);
+        else
+            pthread_mutex_unlock(&loop->lock);
+        if (where == LH_FORK_CHILD)
+            close_inherited(loop);
+    }
+}
+
 void lh_loops_end(struct wire *wire)
 {
     for (unsigned i = 0; i < wire->loop_count; i++) {

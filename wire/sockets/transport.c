@@ -327,4 +327,5 @@ const struct lh_transport_methods lh_wire_transport = {
     .open = lh_wire_link_open,
     .flush_begin = lh_wire_flush_begin,
     .flush_end = lh_wire_flush_end,
+    .forks = lh_loops_fork,
 };

@@ -11,7 +11,7 @@ cached values, and watching.
             print(record.position, record.data)
 
 Times are in seconds, sizes in bytes. A timeout of None waits for ever. Every error is an Error.
-leasehold.aio is the same for asyncio. A child of os.fork() can use nothing of it.
+leasehold.aio is the same for asyncio. A child of os.fork() opens its own.
 """
 
 from leasehold._native import Bytes, Seconds
