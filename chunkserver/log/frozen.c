@@ -192,7 +192,7 @@ void lh_cs_put_old_back(struct lh_cs_replica *r, int error)
     lh_cs_jobs_drop_waiting(r, error);
     lh_cs_scan_stop(r);
     lh_cs_table_forget(r);
-    r->anew = r->header_unsynced = false;
+    r->anew = r->header_unsynced = r->header_refused = false;
     r->end = r->written = r->synced = r->committed = 0;
     r->state = LH_CS_REPLICA_LOADING;
     lh_cs_old_is_read(r);
@@ -226,6 +226,7 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
     r->header.generation = generation; /* it may be on the disk: no number comes twice */
     if (j->done == LH_DISK_WRITE) {    /* a sync covers nothing of it: its slot is the next one's */
         r->header_unsynced = j->unsynced_before;
+        r->header_refused = !LH_PLANTED("refused-header-stands");
         if (!r->header_unsynced)
             r->header.generation++;
         if (LH_PLANTED("header-number-comes-twice"))

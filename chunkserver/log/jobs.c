@@ -38,7 +38,7 @@ static void rewritten(struct lh_cs_replica *r, struct lh_cs_job *j)
         return; /* it is damaged, or to be removed */
     LH_MARK("replica-rewritten");
     r->header = lh_cs_rewriting_header(j);
-    r->in_doubt = r->header_unsynced = r->unrecorded = false;
+    r->in_doubt = r->header_unsynced = r->header_refused = r->unrecorded = false;
     r->synced = r->written;
     read_again(r);
     if (!recorded)
@@ -74,7 +74,7 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
     case LH_CS_JOB_SEAL:
         if (r->state == LH_CS_REPLICA_FROZEN)
             r->state = LH_CS_REPLICA_READY;
-        r->unrecorded = false;
+        r->unrecorded = r->header_refused = false;
         lh_cs_thawed(r);
         r->end = r->written = r->synced = j->length;
         r->checksum = j->checksum;
@@ -86,6 +86,7 @@ static void apply(struct lh_cs_replica *r, struct lh_cs_job *j)
             lh_cs_table_keep(r);
         break;
     case LH_CS_JOB_TRUNCATE:
+        r->header_refused = false;
         read_again(r);
         break;
     case LH_CS_JOB_COPY:

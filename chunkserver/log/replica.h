@@ -53,6 +53,7 @@ struct lh_cs_replica {
     bool returning : 1;       /* that came to nothing: once nothing goes on there, the old one is
                                  read */
     bool header_unsynced : 1; /* it was written, not synced; the other slot is on the disk */
+    bool header_refused : 1;  /* a write of one was, and may have changed its slot all the same */
     bool loading : 1;         /* registration waits for its header and log to be read: scan.c */
     bool changed : 1;         /* it is looked at when the step ends: active.c */
     bool writers_known : 1;   /* false for a sealed log that was not read back lately */

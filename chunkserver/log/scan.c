@@ -81,6 +81,7 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
 static void found_lost(struct lh_cs_replica *r)
 {
     r->state = LH_CS_REPLICA_LOST;
+    lh_cs_lost_reaches(r);
     if (!r->loading)
         lh_cs_report_lost(r, LH_ERR_CORRUPT);
 }
@@ -222,11 +223,11 @@ static void scan_done(struct lh_cs_replica *r)
     }
     r->state = LH_CS_REPLICA_READY;
     r->written = r->end;
-    if (r->header.lost)
-        found_lost(r);
     r->synced = r->end; /* what a server finds at its start, or has just cut, is on the disk */
     if (r->committed > r->end)
         r->committed = r->end;
+    if (r->header.lost)
+        found_lost(r);
     if (r->in_doubt && !r->header.lost)
         found_in_doubt(r);
     else if (r->loading && !r->header.lost)

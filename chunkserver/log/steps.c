@@ -304,11 +304,14 @@ static bool truncate_mark_written(struct lh_cs_replica *r, struct lh_cs_job *j)
                                                         : sync_log(r, j, truncate_file);
 }
 
+/* REC-6: a header whose write was refused may be in its slot, and would be the next process's. */
 static bool truncate(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    if (!marks_truncated(r, j))
+    if (!marks_truncated(r, j) && !r->header_refused)
         return truncate_file(r, j);
-    r->header.truncated = true;
+    if (r->header_refused)
+        LH_MARK("refused-header-is-replaced");
+    r->header.truncated = r->header.truncated || marks_truncated(r, j);
     return write_header(r, j, truncate_mark_written);
 }
 

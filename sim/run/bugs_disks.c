@@ -36,6 +36,13 @@ const struct lh_sim_bug lh_sim_disk_bugs[] = {
     {"damaged-replica-is-not-read", "REC-9",
         "nothing of a damaged replica is read; what is whole at one of them only is unreadable",
         "settle"},
+    {"refused-header-stands", "REC-6",
+        "a header whose write was refused, and which is on the disk all the same, is left there "
+        "when the disk takes changes again; the master counts a replica that is none",
+        "KEEP-1"},
+    {"lost-log-ends-at-its-damage", "REC-9",
+        "of a log that is lost and not sealed nothing is read behind the damage after a restart",
+        "story"},
     {"damaged-file-goes-first", "REC-9",
         "the file that is damaged is removed before what replaces it adds up", "settle"},
     {"gap-unreported", "REC-9a",
