@@ -1126,6 +1126,10 @@ STORY(rot_below_the_confirmed_length_loses_the_replica)
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
     struct conn *r = reader(w, B, q);
     settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK); /* it is whole (REC-9) */
+    q.offset = 144;
+    r = reader(w, B, q);
+    settle(w);
     assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__CORRUPT);
 }
 
