@@ -50,6 +50,7 @@ static void resign(const struct lh_master_options *o)
         .core = lh_reigns_core(core),
         .name = COMPONENT,
         .threads = 1,
+        .tls = o->server.tls.files,
         .foreign_tls = o->etcd.tls,
         .on_stopped = on_stopped,
     };

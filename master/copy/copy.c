@@ -172,6 +172,7 @@ static int run(struct lh_copy *c, struct lh_store_copied *result)
         .core = {c, core_step, core_deadline},
         .name = "copy",
         .threads = 1,
+        .tls = c->wanted->tls,
         .foreign_tls = c->wanted->etcd->tls,
         .persist = lh_copy_persist,
         .store = c,

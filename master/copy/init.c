@@ -124,6 +124,7 @@ static int run(struct init *i, char *cluster)
         .core = {i, core_step, core_deadline},
         .name = "init",
         .threads = 1,
+        .tls = i->wanted->tls,
         .foreign_tls = i->wanted->etcd->tls,
         .persist = persist,
         .store = i,

@@ -153,6 +153,38 @@ class AnswersTest(TlsTest):
                    f"--tls-dir={self.certs.dir_of('master/m')}")
         self.assert_sends_to("etcd/e1", impostors, b"PRI")
 
+    def test_store_calls_etcd(self):
+        """Both to begin a cluster there and to copy one from there."""
+        own = self.certs.dir_of("master/m")
+        for words in (["init", "etcd:{}/x"], ["copy", "etcd:{}/x", f"lmdb:{self.folder}/copied"]):
+            impostors = self.impostors()
+            members = ",".join(i.address for i in impostors.values())
+            command = subprocess.Popen(
+                [binary("leasehold"), "store", *(w.format(members) for w in words),
+                 f"--tls-dir={own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                self.assert_sends_to("etcd/e1", impostors, b"PRI")
+            finally:
+                command.kill()
+                command.wait()
+
+    def test_a_master_calls_a_chunkserver(self):
+        """It asks any chunkserver who it is before anything is placed (SES-8)."""
+        self.cluster = Cluster(self.folder, servers=0)
+        secure(self.cluster, self.certs)
+        self.cluster.start()
+        cases = (("master/m", False), ("etcd/e1", False), ("chunkserver/s2", True))
+        for number, (who, called) in enumerate(cases):
+            server = f"s{number}"
+            own = self.certs.issue(f"chunkserver/{server}")
+            impostor = Impostor(self.certs.issue(who))
+            self.addCleanup(impostor.close)
+            self.begin("leasehold-chunkserver", f"--data-dir={self.folder}/{server}",
+                       f"--master={self.cluster.master_address}", f"--server-id={server}",
+                       f"--advertise={impostor.address}", f"--tls-dir={own}")
+            wait_for("it to be called", lambda i=impostor: i.finished > 0)
+            self.assertEqual(impostor.heard.startswith(self.FIRST_BYTES), called, who)
+
     def test_a_master_calls_etcd_by_its_own_authority(self):
         """Whose certificates need no role, but must have none of ours."""
         impostors = self.impostors()
