@@ -48,8 +48,8 @@ struct lh_loop_config {
     size_t memory_max, unsent_max, peer_unsent_max, served_message_max;
     struct lh_duration handshake_timeout, idle_timeout, request_timeout;
     struct lh_tls_files tls; /* of connections with nodes of ours */
-    /* Of connections to etcd. Who has a certificate of `tls`'s authority must have etcd's role there;
-     * without `tls` any authority is another one (ACC-8). */
+    /* Of connections to etcd. Who has a certificate of `tls`'s authority must have etcd's role
+     * there; without `tls` any authority is another one (ACC-8). */
     struct lh_tls_files foreign_tls;
     /* The table of roles that says who may answer (ACC-8); NULL: certificates alone do. It may
      * change under lh_loop_lock(); lh_loop_ask_who_answers() follows. */
