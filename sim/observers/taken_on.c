@@ -34,15 +34,17 @@ static bool is_all_of_it(
            checksum == s->checksum;
 }
 
-/* The header of that member's replica; not valid: it has none, or it counts for nothing. */
+/* The header of that member's replica; not valid: it has none, or it counts for nothing. What a
+ * master has had removed may be there still, until its server's disk lets it go. */
 static struct lh_sim_header header_of(
-    const struct lh_sim_observers *o, uint64_t chunk, const LeaseholdStored__Member *member)
+    struct lh_sim_observers *o, uint64_t chunk, const LeaseholdStored__Member *member)
 {
     int32_t server = lh_ob_server_named(o, member->server_id);
     uint64_t size = 0;
 
     if (server < 0 || member->lost || lh_sim_is_decommissioned(o->cluster, (uint32_t)server + 1) ||
-        lh_sim_is_scrapped(o->servers[server]->node))
+        lh_sim_is_scrapped(o->servers[server]->node) ||
+        lh_ob_replica(lh_ob_chunk(o, chunk), (uint32_t)server)->to_go)
         return (struct lh_sim_header){0};
     const uint8_t *bytes = lh_sim_file(o->servers[server]->node, chunk, &size);
     struct lh_sim_header h = lh_sim_header_read(bytes, size);
