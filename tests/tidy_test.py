@@ -22,6 +22,8 @@
          list only gets shorter.
   words  One term for each thing (CONTRIBUTING, "Words"), in code, comments, messages and documents:
          a word of WORDS stands in no more lines than it says there, and the number only gets less.
+  links  In README.md, CONTRIBUTING.md and docs/ each link to a file leads to one that is there, and
+         each link to a heading to one that stands in that file.
   form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
 
     tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
@@ -448,6 +450,41 @@ def check_named_tests(root):
                 yield "there is no %s in %s" % (function, file)
 
 
+def without_blocks(text):
+    """A document without its blocks of code, in which a # is no heading and [] no link."""
+    return re.sub(r"^( *)```.*?^ *```[ \t]*$", "", text, flags=re.S | re.M)
+
+
+def anchors(text):
+    """What a link to a heading of that document ends in, as GitHub makes it of the heading."""
+    found = set()
+    for heading in re.findall(r"^#+[ \t]+(.*?)[ \t]*$", without_blocks(text), re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number = 0
+        while "%s-%d" % (name, number) in found if number else name in found:
+            number += 1
+        found.add("%s-%d" % (name, number) if number else name)
+    return found
+
+
+def check_links(texts, exists):
+    """Yields (path, complaint) of the documents; `exists` says of a path whether it is there."""
+    for path in sorted(texts):
+        if not path.endswith(".md"):
+            continue
+        text = re.sub(r"`[^`\n]*`", "``", without_blocks(texts[path]))
+        for link in re.findall(r"\]\(([^()\s]+)\)", text):
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, heading = link.partition("#")
+            target = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+            if not exists(target):
+                yield path, "(%s) leads nowhere: there is no %s" % (link, target)
+            elif heading and target in texts and heading not in anchors(texts[target]):
+                yield path, "(%s) leads nowhere: %s has no such heading" % (link, target)
+
+
 def check_words(texts, words):
     """Yields complaints; `texts` are those of all files, by path."""
     for word, (left, instead) in words.items():
@@ -496,6 +533,9 @@ def check_tree(root):
         complaints += 1
     for complaint in check_named_tests(root):
         print("docs/operations.md: %s" % complaint)
+        complaints += 1
+    for path, complaint in check_links(texts, lambda p: os.path.exists(os.path.join(root, p))):
+        print("%s: %s" % (path, complaint))
         complaints += 1
     for path in OVERLONG:
         if not os.path.exists(os.path.join(root, path)):
@@ -613,6 +653,18 @@ def selftest():
         if len(list(check_words(texts, {r"\btold\b": (left, "notified")}))) != expected:
             print("selftest: words: %d lines allowed" % left)
             failures += 1
+    texts = {
+        "a.md": "# One (of `x`)\n## One\n### One\n```sh\n# no\n```\n[a](#one-of-x) [b](#one-1) "
+                "[c](#no) [d](b/c.md#two_2) [e](b/c.md#three) `[f](#four)` [g](b/d.md) "
+                "[h](b/e.png)",
+        "b/c.md": "## [Two_2](../a.md)\n[a](https://x.org/y#z) [b](../a.md#one) [c](../a.md#zero)",
+    }
+    found = [(at, c.split(" ")[0]) for at, c in
+             check_links(texts, lambda p: p in texts or p == "b/e.png")]
+    if found != [("a.md", "(#no)"), ("a.md", "(b/c.md#three)"), ("a.md", "(b/d.md)"),
+                 ("b/c.md", "(../a.md#zero)")]:
+        print("selftest: links: %s" % found)
+        failures += 1
     room = {
         "master/keep/BUILD": 'srcs = ["a.h"],\nhdrs = [\n    "keep.h",\n    "b.h",\n    "c.h",\n]',
         "master/keep/keep.h": '#include "master/keep/b.h"\n#include "master/tables/c.h"',
