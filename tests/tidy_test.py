@@ -430,24 +430,27 @@ def check_bounds(root):
 
 
 def named_tests(text):
-    """`file_test.test_what_it_does`, as documents name tests: (file, function) each."""
-    return re.findall(r"`([a-z0-9_]+_test)\.(test_[a-z0-9_]+)`", text)
+    """As documents name tests: (path, definition) each, of `file_test.test_what_it_does` in
+    tests/process/, `file_test.what_happens` in tests/unit/ and `what-happens.scenario`."""
+    for file, function in re.findall(r"`([a-z0-9_]+_test)\.([a-z0-9_]{5,})`", text):
+        if function.startswith("test_"):
+            yield "tests/process/%s.py" % file, "def %s(" % function
+        else:
+            yield "tests/unit/%s.c" % file, "static void %s(void **state)" % function
+    for scenario in re.findall(r"`([a-z0-9-]+\.scenario)`", text):
+        yield "sim/scenarios/" + scenario, ""
 
 
-def check_named_tests(root):
+def check_named_tests(texts):
     """Yields those that docs/operations.md names and that are not there."""
-    with open(os.path.join(root, "docs/operations.md"), encoding="utf-8") as f:
-        named = named_tests(f.read())
+    named = list(named_tests(texts["docs/operations.md"]))
     if not named:
         yield "it names no tests"
-    for file, function in named:
-        path = os.path.join(root, "tests/process", file + ".py")
-        if not os.path.exists(path):
-            yield "there is no " + file
-            continue
-        with open(path, encoding="utf-8") as f:
-            if "def %s(" % function not in f.read():
-                yield "there is no %s in %s" % (function, file)
+    for path, definition in named:
+        if path not in texts:
+            yield "there is no " + path
+        elif definition not in texts[path]:
+            yield "there is no %s in %s" % (definition, path)
 
 
 def without_blocks(text):
@@ -531,7 +534,7 @@ def check_tree(root):
     for complaint in check_words(texts, WORDS):
         print(complaint)
         complaints += 1
-    for complaint in check_named_tests(root):
+    for complaint in check_named_tests(texts):
         print("docs/operations.md: %s" % complaint)
         complaints += 1
     for path, complaint in check_links(texts, lambda p: os.path.exists(os.path.join(root, p))):
@@ -664,6 +667,17 @@ def selftest():
     if found != [("a.md", "(#no)"), ("a.md", "(b/c.md#three)"), ("a.md", "(b/d.md)"),
                  ("b/c.md", "(../a.md#zero)")]:
         print("selftest: links: %s" % found)
+        failures += 1
+    texts = {
+        "docs/operations.md": "`a_test.test_one`, `a_test.test_two` `b_test.other_one` "
+                              "`b_test.another` `c-1.scenario` `c-2.scenario` `d_test.test_any`",
+        "tests/process/a_test.py": "    def test_one(self):",
+        "tests/unit/b_test.c": "static void other_one(void **state)",
+        "sim/scenarios/c-1.scenario": "",
+    }
+    found = [re.search("[^ /]+$", c.split("(")[0]).group() for c in check_named_tests(texts)]
+    if found != ["test_two", "another", "d_test.py", "c-2.scenario"]:
+        print("selftest: named tests: %s" % found)
         failures += 1
     room = {
         "master/keep/BUILD": 'srcs = ["a.h"],\nhdrs = [\n    "keep.h",\n    "b.h",\n    "c.h",\n]',

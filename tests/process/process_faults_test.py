@@ -106,6 +106,17 @@ class FaultsTest(ClusterTest):
         self.assertEqual(self.cluster.primary(PATH), primary)
         self.finish()
 
+    def test_a_master_that_stands_still_delays_no_append(self):
+        self.start(chunk_size="256MiB", **CALM)
+        primary = self.cluster.primary(PATH)
+        self.cluster.master.pause()
+        self.await_progress(500)
+        self.cluster.master.resume()
+        self.cluster.wait_ready()
+        self.await_progress(100)
+        self.assertEqual(self.cluster.primary(PATH), primary)
+        self.finish()
+
     def test_all_are_killed_at_once(self):
         self.start()
         for node in self.cluster.nodes():
