@@ -255,8 +255,8 @@ WORDS = {
     r"once more": (0, "again"),
     r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
     r"\banew\b": (100, "again"),
-    r"\bunder way\b": (241, "in flight"),
-    r"\btold\b": (432, "reported, notified"),
+    r"\bunder way\b": (238, "in flight"),
+    r"\btold\b": (431, "reported, notified"),
     r"\brooms?\b": (251, "space, memory"),
 }
 # They name the words, or quote what was.

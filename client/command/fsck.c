@@ -2,6 +2,7 @@
 #include "client/command/fsck.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
 
@@ -59,9 +60,9 @@ static void show(
 {
     char text[32];
     lh_progress_show(progress,
-        "%" PRIu64 " chunks checked, %s read, %" PRIu64 " chunks degraded, %" PRIu64 " damaged",
-        totals->chunks + chunks, lh_command_bytes(text, totals->bytes + bytes), totals->degraded,
-        totals->damaged);
+        "%" PRIu64 " chunk%s checked, %s read, %" PRIu64 " degraded, %" PRIu64 " damaged",
+        totals->chunks + chunks, lh_plural(totals->chunks + chunks),
+        lh_command_bytes(text, totals->bytes + bytes), totals->degraded, totals->damaged);
 }
 
 /* Has the page's chunks checked. False: no thread to be had. */
@@ -176,8 +177,9 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
 static void print_totals(const struct totals *t)
 {
     char bytes[32];
-    (void)printf("%" PRIu64 " chunks checked at %" PRIu64 " replicas, %s read: ", t->chunks,
-        t->replicas, lh_command_bytes(bytes, t->bytes));
+    (void)printf("%" PRIu64 " chunk%s checked at %" PRIu64 " replica%s, %s read: ", t->chunks,
+        lh_plural(t->chunks), t->replicas, lh_plural(t->replicas),
+        lh_command_bytes(bytes, t->bytes));
     if (t->degraded == 0 && t->damaged == 0)
         (void)puts("clean");
     else

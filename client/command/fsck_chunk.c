@@ -8,6 +8,7 @@
 #include "client/command/fsck.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -377,7 +378,8 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
     else if (good > 0 && good < state->replication && report->count == 0)
         add(&c, DEGRADED, "too_few", NULL,
             "It is copied by itself if there are enough other servers with room.",
-            "it has %zu good replicas instead of %" PRIu32, good, state->replication);
+            "it has %zu good replica%s instead of %" PRIu32, good, lh_plural(good),
+            state->replication);
     free(c.shown);
 }
 

@@ -3,6 +3,7 @@
 #include "client/command/json.h"
 
 #include "base/assert.h"
+#include "base/plural.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -52,7 +53,7 @@ void lh_command_warn_of_few_servers(
             "%" PRIu32
             " replicas are asked for, and %zu chunkserver%s %s live: the others are made "
             "when there are more",
-            replication, live, live == 1 ? "" : "s", live == 1 ? "is" : "are");
+            replication, live, lh_plural(live), lh_one_or_many(live, "is", "are"));
     lh_server_list_deinit(&list);
 }
 

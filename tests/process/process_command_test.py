@@ -259,7 +259,9 @@ class ServersTest(CommandTest):
         self.master.replies["ListServers"] = self.reply(
             self.server(), deleting=False, deleting_text="cs1 has chunk 9, which is unknown here",
             repair=self.schema.RepairInfo(chunks_degraded=1, chunks_unreadable=1))
-        err = self.run_command("servers")[1]
+        out, err = self.run_command("servers")
+        self.assertIn("repair: 1 chunk degraded, ", out)
+        self.assertIn("1 chunk has no replica that can be read", err)
         self.assertIn("cs1 has chunk 9", err)
         self.assertIn("garbage --resume", err)
         self.assertIn("fsck", err)
@@ -294,7 +296,7 @@ class ServersTest(CommandTest):
         self.assertTrue(self.run_json("drain", "--wait", "cs1")["safe_to_stop"])
         self.master.replies["ListServers"] = pages[:1]
         err = self.run_command("drain", "--wait", "--give-up=1s", "cs1", status=75)[1]
-        self.assertIn("1 replicas", err)
+        self.assertIn("1 replica and ", err)
         pages = [self.reply(self.server(admin=self.schema.DRAINING, replicas_to_move=1,
                                         obstacle="1 replicas have nowhere to go"))]
         self.master.replies["ListServers"] = list(pages)

@@ -187,14 +187,14 @@ class FaultsTest(ClusterTest):
         append.stdin.flush()
         wait_for("it to have read the record", lambda: self.unread(append.stdin) == 0)
         # It says so, although its input may go on.
-        self.assertIn(b"nothing was stored for 5 s, 1 records are under way; trying on, see "
+        self.assertIn(b"nothing was stored for 5 s, 1 record is in flight; trying on, see "
                       b"--give-up", append.stderr.readline())
         # And what the master says, who knows that they are gone.
         self.assertTrue(append.stderr.readline().startswith(b"  "))
         append.stdin.close()
         append.send_signal(signal.SIGTERM)
         self.assertEqual(append.wait(PATIENCE_S), 75)
-        self.assertIn(b"1 of 1 records were not acknowledged", append.stderr.read())
+        self.assertIn(b"1 of 1 record was not acknowledged", append.stderr.read())
         append.stdout.close()
         append.stderr.close()
 
