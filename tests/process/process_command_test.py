@@ -93,6 +93,28 @@ class FilesTest(CommandTest):
             document = self.run_json(*args, status=1)
             self.assertEqual(document["error"], error)
             self.assertIn("/missing", document["text"])
+        self.master.replies["ListPolicies"] = self.schema.ListPoliciesReply()
+        self.master.replies["ListNames"] = self.schema.ListNamesReply()
+        self.master.replies["Restore"] = self.schema.RestoreReply(
+            error=self.schema.ALREADY_EXISTS, error_text="there is a /missing already")
+        self.master.replies["Remove"] = self.schema.RemoveReply(
+            error=self.schema.NOT_FOUND, error_text="there is no /missing")
+        for args, error in ((("policy", "/missing"), "NOT_FOUND"),
+                            (("rm", "/missing"), "NOT_FOUND"),
+                            (("restore", "/missing"), "ALREADY_EXISTS")):
+            document = self.run_json(*args, status=1)
+            self.assertEqual(document["error"], error, args)
+            self.assertIn("/missing", document["text"])
+        # What was done before is in the document, too.
+        self.master.replies["Remove"] = [self.schema.RemoveReply(file=7),
+                                         self.schema.RemoveReply(error=self.schema.NOT_FOUND,
+                                                                 error_text="there is no /b")]
+        document = self.run_json("rm", "/a", "/b", status=1)
+        self.assertEqual(([r["path"] for r in document["removed"]], document["error"]),
+                         (["/a"], "NOT_FOUND"))
+        # Nobody else's error is in the document of who succeeds.
+        self.master.replies["Remove"] = self.schema.RemoveReply(file=7)
+        self.assertNotIn("error", self.run_json("rm", "/a"))
         document = self.run_json("stat", "/missing", "--master=127.0.0.1:1", "--timeout=300ms",
                                  status=69)
         self.assertIn("127.0.0.1:1", document["text"])
