@@ -153,18 +153,23 @@ static void print_summary(const struct lh_append_work *a, const struct lh_append
 
 /* Who has appended must know which records to append again. */
 static void tell_what_is_not_stored(
-    const struct lh_append_work *a, const struct lh_appender_stats *stats)
+    const struct lh_append_work *a, const struct lh_appender_stats *stats, int error)
 {
+    /* The primary may have taken what was sent, and nobody can be asked for a file that is gone. */
+    const char *may = error == LH_ERR_NOT_FOUND ? "may have been stored before the file was removed"
+                                                : "may be stored or not";
     uint64_t missing = stats->records_taken - stats->records_stored;
     uint64_t unknown = missing - stats->records_unsent;
-    char which[96] = "each may be stored or not";
+    char which[128];
 
     if (unknown == 0)
         (void)snprintf(which, sizeof which, "none of them is stored");
     else if (stats->records_unsent > 0)
         (void)snprintf(which, sizeof which,
-            "the last %" PRIu64 " of them are not stored, each of the others may be or not",
-            stats->records_unsent);
+            "the last %" PRIu64 " of them %s not stored, each of the others %s",
+            stats->records_unsent, lh_one_or_many(stats->records_unsent, "is", "are"), may);
+    else
+        (void)snprintf(which, sizeof which, "each %s", may);
     (void)lh_command_error(0, COMMAND,
         "%s: %" PRIu64 " of %" PRIu64 " record%s %s not acknowledged; %s", a->path, missing,
         stats->records_taken, lh_plural(stats->records_taken),
@@ -188,7 +193,7 @@ static int append_all(struct lh_append_work *a, const char **args)
     lh_appender_stats(a->appender, &stats);
     print_summary(a, &stats);
     if (stats.records_taken > stats.records_stored) {
-        tell_what_is_not_stored(a, &stats);
+        tell_what_is_not_stored(a, &stats, error);
         if (error == LH_OK || lh_error_may_retry(error))
             code = LH_EXIT_UNKNOWN;
     } else if (lh_append_lock_ended() && code == LH_EXIT_OK) {

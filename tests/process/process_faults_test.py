@@ -204,6 +204,36 @@ class FaultsTest(ClusterTest):
         fcntl.ioctl(pipe, termios.FIONREAD, count)
         return count[0]
 
+    def test_a_file_that_is_removed_while_records_are_in_flight(self):
+        """Nobody can be asked any more whether they were stored, and that is what is said."""
+        cluster = self.start_cluster(**CALM)
+        for now in ([], ["--now"]):
+            path = PATH + "".join(now)
+            cluster.command("create", path)
+            with subprocess.Popen([binary("leasehold"), "append", path], env=cluster.environment(),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as append:
+                append.stdin.write(b"one\n")
+                append.stdin.flush()
+                wait_for("a record", lambda p=path: cluster.run("cat", p).stdout == b"one\n")
+                primary = cluster.servers[cluster.primary(path)]
+                primary.pause()
+                append.stdin.write(b"two\n")
+                append.stdin.flush()
+                time.sleep(0.5)  # it is sent
+                cluster.command("rm", *now, path)
+                append.stdin.close()
+                self.assertEqual(append.wait(PATIENCE_S), 1)
+                said = append.stderr.read().decode()
+                self.assertIn("(NOT_FOUND)", said)
+                self.assertIn("1 of 2 records was not acknowledged; each may have been stored "
+                              "before the file was removed", said)
+            primary.resume()
+            cluster.wait_ready()
+            if not now:
+                cluster.command("restore", path)
+                self.assertIn(cluster.command("cat", path), (b"one\n", b"one\ntwo\n"))
+
     def test_sixteen_appenders_at_once(self):
         self.start(writers=16)
         self.await_progress(300)
