@@ -93,14 +93,14 @@ static bool check_page(
     return true;
 }
 
-static void print_problem(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
+void lh_fsck_print_problem(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
 {
     (void)printf("chunk %" PRIu64 " of %s%s: %s: %s. %s\n", s->info.chunk,
         lh_command_shown(s->path), s->trashed ? " (in the trash)" : "",
         p->damage ? "DAMAGE" : "degraded", lh_command_shown(p->text), p->advice);
 }
 
-static json_t *problem_json(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
+json_t *lh_fsck_problem_json(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
 {
     return json_pack("{s:I, s:o, s:I, s:I, s:o, s:s, s:b, s:o, s:s}", "chunk",
         (json_int_t)s->info.chunk, "path", lh_json_text(s->path), "file", (json_int_t)s->file,
@@ -121,9 +121,9 @@ static void tell_page(struct page *p, struct totals *totals, bool as_json, json_
         totals->degraded += r->count > 0 && !r->damage;
         for (size_t j = 0; j < r->count; j++) {
             if (as_json)
-                (void)json_array_append_new(json, problem_json(s, &r->problems[j]));
+                (void)json_array_append_new(json, lh_fsck_problem_json(s, &r->problems[j]));
             else
-                print_problem(s, &r->problems[j]);
+                lh_fsck_print_problem(s, &r->problems[j]);
         }
         lh_fsck_report_deinit(r);
     }
