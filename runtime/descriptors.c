@@ -32,11 +32,21 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Connections, where the operator does not say how many: half, or less if too little is left. */
+static uint64_t usual(uint64_t all)
+{
+    uint64_t rest = all - all / 2;
+
+    if (rest < 2 * SHARE_MIN)
+        rest = least(all, 2 * SHARE_MIN);
+    return least(all - rest, CONNECTIONS_USUAL);
+}
+
 int lh_descriptors_share_of(uint64_t limit, uint64_t connections, uint64_t files,
     struct lh_descriptors *share, char *why, size_t why_size)
 {
     uint64_t room = limit > RESERVED ? limit - RESERVED : 0;
-    uint64_t wanted = connections != 0 ? connections : least(room / 2, CONNECTIONS_USUAL);
+    uint64_t wanted = connections != 0 ? connections : usual(room);
     uint64_t rest = room > wanted ? room - wanted : 0;
 
     if (wanted < SHARE_MIN || rest / 2 < SHARE_MIN) {

@@ -26,9 +26,10 @@ struct lh_descriptors {
 };
 
 /* Raises the soft limit to the hard one and shares it out: to connections half of what is left
- * after a fixed reserve, or as many as `connections` says if it is not 0; to files at most `files`
- * and at most half of the rest; what remains is for connections that the server opens itself.
- * `files` 0: it keeps none. SYSTEM: the limit is too low; `why` is a sentence. */
+ * after a fixed reserve (less where the other half would be too small), or as many as `connections`
+ * says if it is not 0; to files at most `files` and at most half of the rest; what remains is for
+ * connections that the server opens itself. `files` 0: it keeps none. SYSTEM: the limit is too low;
+ * `why` is a sentence. */
 LH_MUST_USE int lh_descriptors_share(
     uint64_t connections, uint64_t files, struct lh_descriptors *share, char *why, size_t why_size);
 

@@ -11,6 +11,11 @@
 #define COLUMNS    100u
 #define HELP_BYTES 1000u
 
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 const char *lh_flag_metavar(const struct lh_flag *f)
 {
     static const char *const names[] = {
@@ -26,22 +31,38 @@ const char *lh_flag_metavar(const struct lh_flag *f)
     return f->metavar != NULL ? f->metavar : names[f->type];
 }
 
-/* The text in lines that end before COLUMNS, from INDENT on; the first one begins where the output
- * stands. */
-static void put_wrapped(FILE *out, const char *text)
+/* One line, `size` bytes of text, in lines that end before COLUMNS, from `indent` on; the first one
+ * begins where the output stands. */
+static void put_wrapped(FILE *out, size_t indent, const char *text, size_t size)
 {
-    size_t at = INDENT;
+    size_t at = indent;
 
-    for (const char *word = text; *word != '\0';) {
-        size_t size = strcspn(word, " ");
-        if (at > INDENT && at + 1 + size > COLUMNS) {
-            fprintf(out, "\n%*s", INDENT, "");
-            at = INDENT;
+    for (const char *word = text, *end = text + size; word < end;) {
+        size_t length = lesser(strcspn(word, " "), (size_t)(end - word));
+        if (at > indent && at + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            at = indent;
         }
-        at += (size_t)fprintf(out, "%s%.*s", at > INDENT ? " " : "", (int)size, word);
-        word += size + strspn(word + size, " ");
+        at += (size_t)fprintf(out, "%s%.*s", at > indent ? " " : "", (int)length, word);
+        word += length + strspn(word + length, " ");
     }
     fputc('\n', out);
+}
+
+/* Lines of text, each with the blanks that it begins with; what is too long is broken, and goes on
+ * below. Whoever wrote it may have broken lines before. */
+static void put_lines(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t size = strcspn(text, "\n"), indent = strspn(text, " ");
+        if (size <= COLUMNS) {
+            fprintf(out, "%.*s\n", (int)size, text);
+        } else {
+            fprintf(out, "%*s", (int)indent, "");
+            put_wrapped(out, indent, text + indent, size - indent);
+        }
+        text += size + (text[size] == '\n' ? 1 : 0);
+    }
 }
 
 static void help_option(FILE *out, const struct lh_flag *f)
@@ -76,7 +97,7 @@ static void help_option(FILE *out, const struct lh_flag *f)
     if (f->command_line_only)
         size += snprintf(text + size, sizeof text - (size_t)size, " [command line only]");
     LH_ASSERT((size_t)size < sizeof text);
-    put_wrapped(out, text);
+    put_wrapped(out, INDENT, text, strlen(text));
 }
 
 const struct lh_flag lh_flags_common[LH_FLAGS_COMMON] = {
@@ -97,7 +118,11 @@ char *lh_flags_help(const struct lh_flags *flags)
     FILE *out = open_memstream(&text, &size);
 
     LH_ASSERT(out != NULL);
-    fprintf(out, "Usage: %s %s\n%s\n\nOptions:\n", flags->command, flags->usage, flags->summary);
+    fprintf(out, "Usage: %s ", flags->command);
+    put_wrapped(
+        out, strlen("Usage: ") + strlen(flags->command) + 1, flags->usage, strlen(flags->usage));
+    put_lines(out, flags->summary);
+    fputs("\nOptions:\n", out);
     for (size_t i = 0; i < flags->count; i++)
         help_option(out, &flags->flags[i]);
     for (size_t i = 0; i < LH_FLAGS_COMMON; i++)
@@ -108,8 +133,10 @@ char *lh_flags_help(const struct lh_flags *flags)
         "over\n"
         "the file.\n",
         LH_FLAGS_ENV_PREFIX);
-    if (flags->epilog != NULL)
-        fprintf(out, "\n%s\n", flags->epilog);
+    if (flags->epilog != NULL) {
+        fputc('\n', out);
+        put_lines(out, flags->epilog);
+    }
     fclose(out);
     return text;
 }

@@ -324,6 +324,21 @@ static void words_of_usage(FILE *out, const char *usage)
     }
 }
 
+/* "[OPTION]... init STORE | copy FROM TO": what begins with small letters, behind what may be left
+ * out. */
+static void words_of_subcommands(FILE *out, const char *usage)
+{
+    while (usage != NULL) {
+        while (*usage == '[')
+            usage += strcspn(usage, " ") + strspn(usage + strcspn(usage, " "), " ");
+        size_t n = strspn(usage, "abcdefghijklmnopqrstuvwxyz");
+        if (n > 0)
+            (void)fprintf(out, " %.*s", (int)n, usage);
+        usage = strstr(usage, " | ");
+        usage = usage == NULL ? NULL : usage + strlen(" | ");
+    }
+}
+
 static void put_words(FILE *out, const struct lh_flags *flags)
 {
     (void)fputs("options='", out);
@@ -336,6 +351,8 @@ static void put_words(FILE *out, const struct lh_flags *flags)
     words_of_files(out, lh_flags_common, LH_FLAGS_COMMON);
     (void)fputs("'\narguments='", out);
     words_of_usage(out, flags->usage);
+    (void)fputs("'\nsubcommands='", out);
+    words_of_subcommands(out, flags->usage);
     (void)fputs("'\n", out);
 }
 

@@ -22,6 +22,8 @@
          list only gets shorter.
   words  One term for each thing (CONTRIBUTING, "Words"), in code, comments, messages and documents:
          a word of WORDS stands in no more lines than it says there, and the number only gets less.
+  links  In README.md, CONTRIBUTING.md and docs/ each link to a file leads to one that is there, and
+         each link to a heading to one that stands in that file.
   form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
 
     tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
@@ -253,8 +255,8 @@ WORDS = {
     r"once more": (0, "again"),
     r"\bin[ _]vain\b|_in_vain\b": (57, "without result, or the plain verb"),
     r"\banew\b": (100, "again"),
-    r"\bunder way\b": (241, "in flight"),
-    r"\btold\b": (432, "reported, notified"),
+    r"\bunder way\b": (238, "in flight"),
+    r"\btold\b": (431, "reported, notified"),
     r"\brooms?\b": (251, "space, memory"),
 }
 # They name the words, or quote what was.
@@ -428,24 +430,62 @@ def check_bounds(root):
 
 
 def named_tests(text):
-    """`file_test.test_what_it_does`, as documents name tests: (file, function) each."""
-    return re.findall(r"`([a-z0-9_]+_test)\.(test_[a-z0-9_]+)`", text)
+    """As documents name tests: (path, definition) each, of `file_test.test_what_it_does` in
+    tests/process/, `file_test.what_happens` in tests/unit/ and `what-happens.scenario`."""
+    for file, function in re.findall(r"`([a-z0-9_]+_test)\.([a-z0-9_]{5,})`", text):
+        if function.startswith("test_"):
+            yield "tests/process/%s.py" % file, "def %s(" % function
+        else:
+            yield "tests/unit/%s.c" % file, "static void %s(void **state)" % function
+    for scenario in re.findall(r"`([a-z0-9-]+\.scenario)`", text):
+        yield "sim/scenarios/" + scenario, ""
 
 
-def check_named_tests(root):
+def check_named_tests(texts):
     """Yields those that docs/operations.md names and that are not there."""
-    with open(os.path.join(root, "docs/operations.md"), encoding="utf-8") as f:
-        named = named_tests(f.read())
+    named = list(named_tests(texts["docs/operations.md"]))
     if not named:
         yield "it names no tests"
-    for file, function in named:
-        path = os.path.join(root, "tests/process", file + ".py")
-        if not os.path.exists(path):
-            yield "there is no " + file
+    for path, definition in named:
+        if path not in texts:
+            yield "there is no " + path
+        elif definition not in texts[path]:
+            yield "there is no %s in %s" % (definition, path)
+
+
+def without_blocks(text):
+    """A document without its blocks of code, in which a # is no heading and [] no link."""
+    return re.sub(r"^( *)```.*?^ *```[ \t]*$", "", text, flags=re.S | re.M)
+
+
+def anchors(text):
+    """What a link to a heading of that document ends in, as GitHub makes it of the heading."""
+    found = set()
+    for heading in re.findall(r"^#+[ \t]+(.*?)[ \t]*$", without_blocks(text), re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number = 0
+        while "%s-%d" % (name, number) in found if number else name in found:
+            number += 1
+        found.add("%s-%d" % (name, number) if number else name)
+    return found
+
+
+def check_links(texts, exists):
+    """Yields (path, complaint) of the documents; `exists` says of a path whether it is there."""
+    for path in sorted(texts):
+        if not path.endswith(".md"):
             continue
-        with open(path, encoding="utf-8") as f:
-            if "def %s(" % function not in f.read():
-                yield "there is no %s in %s" % (function, file)
+        text = re.sub(r"`[^`\n]*`", "``", without_blocks(texts[path]))
+        for link in re.findall(r"\]\(([^()\s]+)\)", text):
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, heading = link.partition("#")
+            target = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+            if not exists(target):
+                yield path, "(%s) leads nowhere: there is no %s" % (link, target)
+            elif heading and target in texts and heading not in anchors(texts[target]):
+                yield path, "(%s) leads nowhere: %s has no such heading" % (link, target)
 
 
 def check_words(texts, words):
@@ -494,8 +534,11 @@ def check_tree(root):
     for complaint in check_words(texts, WORDS):
         print(complaint)
         complaints += 1
-    for complaint in check_named_tests(root):
+    for complaint in check_named_tests(texts):
         print("docs/operations.md: %s" % complaint)
+        complaints += 1
+    for path, complaint in check_links(texts, lambda p: os.path.exists(os.path.join(root, p))):
+        print("%s: %s" % (path, complaint))
         complaints += 1
     for path in OVERLONG:
         if not os.path.exists(os.path.join(root, path)):
@@ -613,6 +656,29 @@ def selftest():
         if len(list(check_words(texts, {r"\btold\b": (left, "notified")}))) != expected:
             print("selftest: words: %d lines allowed" % left)
             failures += 1
+    texts = {
+        "a.md": "# One (of `x`)\n## One\n### One\n```sh\n# no\n```\n[a](#one-of-x) [b](#one-1) "
+                "[c](#no) [d](b/c.md#two_2) [e](b/c.md#three) `[f](#four)` [g](b/d.md) "
+                "[h](b/e.png)",
+        "b/c.md": "## [Two_2](../a.md)\n[a](https://x.org/y#z) [b](../a.md#one) [c](../a.md#zero)",
+    }
+    found = [(at, c.split(" ")[0]) for at, c in
+             check_links(texts, lambda p: p in texts or p == "b/e.png")]
+    if found != [("a.md", "(#no)"), ("a.md", "(b/c.md#three)"), ("a.md", "(b/d.md)"),
+                 ("b/c.md", "(../a.md#zero)")]:
+        print("selftest: links: %s" % found)
+        failures += 1
+    texts = {
+        "docs/operations.md": "`a_test.test_one`, `a_test.test_two` `b_test.other_one` "
+                              "`b_test.another` `c-1.scenario` `c-2.scenario` `d_test.test_any`",
+        "tests/process/a_test.py": "    def test_one(self):",
+        "tests/unit/b_test.c": "static void other_one(void **state)",
+        "sim/scenarios/c-1.scenario": "",
+    }
+    found = [re.search("[^ /]+$", c.split("(")[0]).group() for c in check_named_tests(texts)]
+    if found != ["test_two", "another", "d_test.py", "c-2.scenario"]:
+        print("selftest: named tests: %s" % found)
+        failures += 1
     room = {
         "master/keep/BUILD": 'srcs = ["a.h"],\nhdrs = [\n    "keep.h",\n    "b.h",\n    "c.h",\n]',
         "master/keep/keep.h": '#include "master/keep/b.h"\n#include "master/tables/c.h"',

@@ -2,6 +2,7 @@
 #include "client/command/append.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static void tell_why(const struct lh_append_work *a)
 static void tell_standstill(
     struct lh_append_work *a, const struct lh_appender_stats *stats, uint64_t now_ms)
 {
-    if (stats->records_stored != a->stored || stats->records_taken == stats->records_stored) {
+    uint64_t waiting = stats->records_taken - stats->records_stored;
+    if (stats->records_stored != a->stored || waiting == 0) {
         a->stored = stats->records_stored;
         a->stored_ms = now_ms;
         a->tell_ms = STANDSTILL_MS;
@@ -68,9 +70,10 @@ static void tell_standstill(
         a->tell_ms *= 2;
         clear_progress(a);
         (void)lh_command_error(0, COMMAND,
-            "nothing was stored for %" PRIu64 " s, %" PRIu64 " records are under way; trying on, "
+            "nothing was stored for %" PRIu64 " s, %" PRIu64 " record%s %s in flight; trying on, "
             "see --give-up",
-            (now_ms - a->stored_ms) / 1000, stats->records_taken - stats->records_stored);
+            (now_ms - a->stored_ms) / 1000, waiting, lh_plural(waiting),
+            lh_one_or_many(waiting, "is", "are"));
         tell_why(a);
     }
 }
@@ -87,8 +90,9 @@ void lh_append_show_progress(struct lh_append_work *a)
     if (!a->show_progress)
         return;
     char bytes[32], rate[32];
-    (void)fprintf(stderr, "\r%" PRIu64 " records, %s, %s/s, %" PRIu64 " under way\033[K",
-        stats.records_stored, lh_command_bytes(bytes, stats.bytes_stored),
+    (void)fprintf(stderr, "\r%" PRIu64 " record%s, %s, %s/s, %" PRIu64 " in flight\033[K",
+        stats.records_stored, lh_plural(stats.records_stored),
+        lh_command_bytes(bytes, stats.bytes_stored),
         lh_command_bytes(rate, stats.bytes_stored * 1000 / now_ms),
         stats.records_taken - stats.records_stored);
 }
@@ -126,7 +130,10 @@ static const char *exactly(char text[EXACTLY_BYTES], uint64_t bytes)
 static void print_summary(const struct lh_append_work *a, const struct lh_appender_stats *stats)
 {
     double seconds = (double)elapsed_ms(a) / 1000;
-    char last[48] = "none", bytes[EXACTLY_BYTES], rate[32];
+    uint64_t per_second = seconds > 0 ? (uint64_t)((double)stats->bytes_stored / seconds) : 0;
+    char last[48] = "none", bytes[EXACTLY_BYTES], rate[48] = "", text[32];
+    if (per_second > 0) /* otherwise it was too little, or too soon over, to say */
+        (void)snprintf(rate, sizeof rate, " (%s/s)", lh_command_bytes(text, per_second));
     if (stats->records_stored > 0)
         (void)lh_command_position(last, stats->last);
     if (a->options->common.json) {
@@ -140,29 +147,33 @@ static void print_summary(const struct lh_append_work *a, const struct lh_append
         return;
     /* With --positions, standard output is the positions' alone. */
     (void)fprintf(a->options->positions ? stderr : stdout,
-        "%" PRIu64 " record%s, %s in %.3f s (%s/s); last position %s\n", stats->records_stored,
-        stats->records_stored == 1 ? "" : "s", exactly(bytes, stats->bytes_stored), seconds,
-        lh_command_bytes(rate, seconds > 0 ? (uint64_t)((double)stats->bytes_stored / seconds) : 0),
-        last);
+        "%" PRIu64 " record%s, %s in %.3f s%s; last position %s\n", stats->records_stored,
+        lh_plural(stats->records_stored), exactly(bytes, stats->bytes_stored), seconds, rate, last);
 }
 
 /* Who has appended must know which records to append again. */
 static void tell_what_is_not_stored(
-    const struct lh_append_work *a, const struct lh_appender_stats *stats)
+    const struct lh_append_work *a, const struct lh_appender_stats *stats, int error)
 {
+    /* The primary may have taken what was sent, and nobody can be asked for a file that is gone. */
+    const char *may = error == LH_ERR_NOT_FOUND ? "may have been stored before the file was removed"
+                                                : "may be stored or not";
     uint64_t missing = stats->records_taken - stats->records_stored;
     uint64_t unknown = missing - stats->records_unsent;
-    char which[96] = "each may be stored or not";
+    char which[128];
 
     if (unknown == 0)
         (void)snprintf(which, sizeof which, "none of them is stored");
     else if (stats->records_unsent > 0)
         (void)snprintf(which, sizeof which,
-            "the last %" PRIu64 " of them are not stored, each of the others may be or not",
-            stats->records_unsent);
+            "the last %" PRIu64 " of them %s not stored, each of the others %s",
+            stats->records_unsent, lh_one_or_many(stats->records_unsent, "is", "are"), may);
+    else
+        (void)snprintf(which, sizeof which, "each %s", may);
     (void)lh_command_error(0, COMMAND,
-        "%s: %" PRIu64 " of %" PRIu64 " records were not acknowledged; %s", a->path, missing,
-        stats->records_taken, which);
+        "%s: %" PRIu64 " of %" PRIu64 " record%s %s not acknowledged; %s", a->path, missing,
+        stats->records_taken, lh_plural(stats->records_taken),
+        lh_one_or_many(missing, "was", "were"), which);
     tell_why(a);
 }
 
@@ -182,17 +193,19 @@ static int append_all(struct lh_append_work *a, const char **args)
     lh_appender_stats(a->appender, &stats);
     print_summary(a, &stats);
     if (stats.records_taken > stats.records_stored) {
-        tell_what_is_not_stored(a, &stats);
+        tell_what_is_not_stored(a, &stats, error);
         if (error == LH_OK || lh_error_may_retry(error))
             code = LH_EXIT_UNKNOWN;
     } else if (lh_append_lock_ended() && code == LH_EXIT_OK) {
         code = lh_command_error(LH_EXIT_LOCK_LOST, COMMAND,
-            "%s: the lock %s ended before the input; %" PRIu64 " records are stored", args[0],
-            a->options->lock, stats.records_stored);
+            "%s: the lock %s ended before the input; %" PRIu64 " record%s %s stored", args[0],
+            a->options->lock, stats.records_stored, lh_plural(stats.records_stored),
+            lh_one_or_many(stats.records_stored, "is", "are"));
     } else if (lh_append_interrupted && code == LH_EXIT_OK) {
         code = lh_command_error(128 + lh_append_interrupted, COMMAND,
-            "interrupted before the input's end; %" PRIu64 " records are stored",
-            stats.records_stored);
+            "interrupted before the input's end; %" PRIu64 " record%s %s stored",
+            stats.records_stored, lh_plural(stats.records_stored),
+            lh_one_or_many(stats.records_stored, "is", "are"));
     }
     (void)lh_appender_close(a->appender, 0);
     return code;

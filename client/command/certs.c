@@ -222,8 +222,8 @@ int lh_command_certs(int argc, char **argv)
         .usage = "init | issue ROLE/NAME --host HOST | show [DIRECTORY|FILE]... [OPTION]...",
         .summary =
             "Makes keys and certificates for TLS: `init` an authority, `issue` those of one "
-            "server or user, who is\nmaster/NAME, chunkserver/NAME, admin/NAME, writer/NAME, "
-            "reader/NAME or etcd/NAME; `show` says what they are and\nuntil when. Servers and the "
+            "server or user, who is master/NAME, chunkserver/NAME, admin/NAME, writer/NAME, "
+            "reader/NAME or etcd/NAME; `show` says what they are and until when. Servers and the "
             "library use renewed files within seconds, without a restart.",
         LH_FLAG_ROWS(table),
     };

@@ -32,29 +32,36 @@ _leasehold_files() { # PREFIX
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-# How many arguments of `command` stand before the present word.
+# The arguments of `command` that stand before the present word, into `given`.
 _leasehold_given() {
-    local i count=-1
+    local i
+    given=()
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
         -*) [[ " $options " == *" ${words[i]}= "* ]] && ((i++)) ;;
-        *) ((count++)) ;;
+        *) given+=("${words[i]}") ;;
         esac
     done
-    echo $count
+    given=("${given[@]:1}")
 }
 
 # What the arguments of `command` are: the words in capitals of its usage.
 _leasehold_arguments() {
-    local word given
-    local -a kinds=() found
-    given=$(_leasehold_given)
+    local word
+    local -a kinds=() found given
+    _leasehold_given
+    if [[ -n $subcommands ]]; then
+        # shellcheck disable=SC2086
+        [[ ${#given[@]} -gt 0 ]] || _leasehold_offer "$cur" $subcommands
+        [[ $command:${given[0]-} == certs:show ]] && _leasehold_files "$cur"
+        return
+    fi
     for word in $arguments; do
-        case $command:$word:$given in
+        case $command:$word:${#given[@]} in
         append:FILE:0 | append:PATH:[1-9]*) continue ;;
         esac
         case $command:$word in
-        store:* | *:TO | *:VALUE) ;;
+        *:TO | *:VALUE) ;;
         restore:PATH) kinds+=(trash) ;;
         watch:PREFIX | policy:PREFIX) kinds+=(names) ;;
         *:NAME) kinds+=(names) ;;
@@ -96,7 +103,7 @@ _leasehold_option() {
 
 _leasehold() {
     local program=$1 base=${1##*/} line=${COMP_LINE:0:COMP_POINT} command='' cur previous i
-    local commands='' options='' values='' files='' arguments=''
+    local commands='' options='' values='' files='' arguments='' subcommands=''
     local -a words cluster=()
     COMPREPLY=()
     read -ra words <<<"$line"

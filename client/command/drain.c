@@ -1,6 +1,7 @@
 /* `leasehold drain`, `undrain`, `decommission`: taking a chunkserver out of work. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
 
@@ -84,9 +85,11 @@ static int wait_until_safe(
         if (give_up_ms > 0 && now_ms - begun_ms >= give_up_ms) {
             lh_progress_clear(&progress);
             code = lh_command_error(LH_EXIT_UNKNOWN, o->command,
-                "%s still has %" PRIu64 " replicas and %" PRIu64 " leases to hand over; that goes "
+                "%s still has %" PRIu64 " replica%s and %" PRIu64
+                " lease%s to hand over; that goes "
                 "on, leasehold servers shows how far it is%s%s",
-                server_id, state->replicas_to_move, state->primaries,
+                server_id, state->replicas_to_move, lh_plural(state->replicas_to_move),
+                state->primaries, lh_plural(state->primaries),
                 state->obstacle[0] == '\0' ? "" : ". ", state->obstacle);
             break;
         }
@@ -94,8 +97,9 @@ static int wait_until_safe(
             lh_progress_show(&progress, "%s: %s; asking on", server_id, lh_last_error());
         else
             lh_progress_show(&progress,
-                "%s: %" PRIu64 " replicas and %" PRIu64 " leases to hand over", server_id,
-                state->replicas_to_move, state->primaries);
+                "%s: %" PRIu64 " replica%s and %" PRIu64 " lease%s to hand over", server_id,
+                state->replicas_to_move, lh_plural(state->replicas_to_move), state->primaries,
+                lh_plural(state->primaries));
         if (error != LH_OK || state->replicas_to_move + state->primaries != before)
             moved_ms = now_ms;
         if (!stuck && now_ms - moved_ms >= STUCK_MS) {
@@ -129,10 +133,11 @@ static void print_result(const struct options *o, const char *server_id, const s
         (void)printf("%s holds nothing that is needed: it can be switched off\n",
             lh_command_shown(server_id));
     } else {
-        (void)printf("%s is %s: %" PRIu64 " replicas and %" PRIu64 " leases to hand over. Leave it "
+        (void)printf("%s is %s: %" PRIu64 " replica%s and %" PRIu64
+                     " lease%s to hand over. Leave it "
                      "on until leasehold servers says that it is safe to stop\n",
             lh_command_shown(server_id), lh_command_server_admin(o->admin), s->replicas_to_move,
-            s->primaries);
+            lh_plural(s->replicas_to_move), s->primaries, lh_plural(s->primaries));
         if (s->obstacle[0] != '\0')
             (void)printf("%s\n", lh_command_shown(s->obstacle));
     }

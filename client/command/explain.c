@@ -1,6 +1,7 @@
 /* `leasehold explain`, `garbage`: what the master has to say. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/trouble.h"
 
@@ -153,10 +154,10 @@ static void print_garbage(const struct lh_garbage_info *g)
         (void)printf("not deleting: %s. Make sure that this master has the newest metadata; then "
                      "leasehold garbage --resume\n",
             g->why_not[0] != '\0' ? lh_command_shown(g->why_not) : "the master does not say why");
-    (void)printf("%" PRIu64 " files in the trash, %" PRIu64
-                 " replicas of no use that are still there, %" PRIu64
-                 " deleted since the master's start\n",
-        g->files_trashed, g->replicas_extra, g->replicas_deleted);
+    (void)printf("%" PRIu64 " file%s in the trash, %" PRIu64
+                 " replica%s of no use still there, %" PRIu64 " deleted since the master's start\n",
+        g->files_trashed, lh_plural(g->files_trashed), g->replicas_extra,
+        lh_plural(g->replicas_extra), g->replicas_deleted);
 }
 
 static int garbage(void *options, struct lh_cluster *cluster, const char **args)

@@ -1,6 +1,7 @@
 /* `leasehold create`, `ls`, `stat`, `mv`: the namespace. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/table.h"
 
@@ -143,7 +144,7 @@ static void print_chunk(const struct lh_chunk_info *c)
     (void)printf("  chunk %" PRIu64 " version %" PRIu64 " from %" PRIu64 ", ", c->chunk, c->version,
         c->start);
     if (c->sealed)
-        (void)printf("sealed at %" PRIu64 " bytes", c->length);
+        (void)printf("sealed at %" PRIu64 " byte%s", c->length, lh_plural(c->length));
     else
         (void)printf(
             "growing, primary %s", c->primary[0] != '\0' ? lh_command_shown(c->primary) : "none");
@@ -183,13 +184,13 @@ static void print_info(const struct lh_file_info *info)
     char size[32], created[32], sealed[64];
 
     /* How much is in the last one, the master does not know. */
-    (void)snprintf(
-        sealed, sizeof sealed, "%" PRIu64 " bytes in the sealed ones", info->sealed_length);
-    (void)printf("%s: file %" PRIu64 ", %s, %" PRIu32 " replicas (at least %" PRIu32 "), %" PRIu64
+    (void)snprintf(sealed, sizeof sealed, "%" PRIu64 " byte%s in the sealed ones",
+        info->sealed_length, lh_plural(info->sealed_length));
+    (void)printf("%s: file %" PRIu64 ", %s, %" PRIu32 " replica%s (at least %" PRIu32 "), %" PRIu64
                  " chunk%s of at most %s, %s, created %s UTC, on the loss of a primary: %s\n",
         lh_command_shown(info->path), info->file, lh_command_durabilities[info->durability],
-        info->replication, info->min_replicas, info->chunks, info->chunks == 1 ? "" : "s",
-        lh_command_bytes(size, info->chunk_size),
+        info->replication, lh_plural(info->replication), info->min_replicas, info->chunks,
+        lh_plural(info->chunks), lh_command_bytes(size, info->chunk_size),
         info->sealed_length == 0 ? "nothing sealed yet" : sealed,
         lh_command_time(created, info->created_unix_ms), lh_command_losses[info->on_primary_loss]);
     if (info->fence != 0)

@@ -2,6 +2,7 @@
 #include "client/command/fsck.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
 
@@ -59,9 +60,9 @@ static void show(
 {
     char text[32];
     lh_progress_show(progress,
-        "%" PRIu64 " chunks checked, %s read, %" PRIu64 " chunks degraded, %" PRIu64 " damaged",
-        totals->chunks + chunks, lh_command_bytes(text, totals->bytes + bytes), totals->degraded,
-        totals->damaged);
+        "%" PRIu64 " chunk%s checked, %s read, %" PRIu64 " degraded, %" PRIu64 " damaged",
+        totals->chunks + chunks, lh_plural(totals->chunks + chunks),
+        lh_command_bytes(text, totals->bytes + bytes), totals->degraded, totals->damaged);
 }
 
 /* Has the page's chunks checked. False: no thread to be had. */
@@ -92,14 +93,14 @@ static bool check_page(
     return true;
 }
 
-static void print_problem(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
+void lh_fsck_print_problem(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
 {
     (void)printf("chunk %" PRIu64 " of %s%s: %s: %s. %s\n", s->info.chunk,
         lh_command_shown(s->path), s->trashed ? " (in the trash)" : "",
         p->damage ? "DAMAGE" : "degraded", lh_command_shown(p->text), p->advice);
 }
 
-static json_t *problem_json(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
+json_t *lh_fsck_problem_json(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
 {
     return json_pack("{s:I, s:o, s:I, s:I, s:o, s:s, s:b, s:o, s:s}", "chunk",
         (json_int_t)s->info.chunk, "path", lh_json_text(s->path), "file", (json_int_t)s->file,
@@ -120,9 +121,9 @@ static void tell_page(struct page *p, struct totals *totals, bool as_json, json_
         totals->degraded += r->count > 0 && !r->damage;
         for (size_t j = 0; j < r->count; j++) {
             if (as_json)
-                (void)json_array_append_new(json, problem_json(s, &r->problems[j]));
+                (void)json_array_append_new(json, lh_fsck_problem_json(s, &r->problems[j]));
             else
-                print_problem(s, &r->problems[j]);
+                lh_fsck_print_problem(s, &r->problems[j]);
         }
         lh_fsck_report_deinit(r);
     }
@@ -176,8 +177,9 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
 static void print_totals(const struct totals *t)
 {
     char bytes[32];
-    (void)printf("%" PRIu64 " chunks checked at %" PRIu64 " replicas, %s read: ", t->chunks,
-        t->replicas, lh_command_bytes(bytes, t->bytes));
+    (void)printf("%" PRIu64 " chunk%s checked at %" PRIu64 " replica%s, %s read: ", t->chunks,
+        lh_plural(t->chunks), t->replicas, lh_plural(t->replicas),
+        lh_command_bytes(bytes, t->bytes));
     if (t->degraded == 0 && t->damaged == 0)
         (void)puts("clean");
     else

@@ -53,4 +53,8 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
 void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_options *options,
     const struct lh_chunk_state *state, struct lh_fsck_report *report);
 
+/* One line on stdout, and the same as JSON. */
+void lh_fsck_print_problem(const struct lh_chunk_state *state, const struct lh_fsck_problem *p);
+json_t *lh_fsck_problem_json(const struct lh_chunk_state *state, const struct lh_fsck_problem *p);
+
 void lh_fsck_report_deinit(struct lh_fsck_report *report);

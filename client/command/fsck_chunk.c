@@ -8,6 +8,7 @@
 #include "client/command/fsck.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -339,11 +340,17 @@ static void unreadable(struct check *c)
 {
     const struct lh_chunk_info *chunk = &c->state->info;
     char end[32] = "the end";
+    bool in_part = false;
+    for (size_t i = 0; i < c->state->replica_count; i++)
+        in_part = in_part || strcmp(c->state->replicas[i].state, "LOST") == 0;
     if (chunk->sealed)
         (void)snprintf(end, sizeof end, "%" PRIu64, chunk->start + chunk->length);
     add(c, DAMAGE_OR_PASSING, "unreadable", NULL,
-        "Start the servers that are away, and keep what the others have on their disks: without "
-        "them these records are lost.",
+        in_part ? "What is whole of the damaged replicas can be read (leasehold cat, leasehold "
+                  "salvage). Start the servers that are away, and keep what all have on their "
+                  "disks: what is damaged at each of them is lost."
+                : "Start the servers that are away, and keep what the others have on their disks: "
+                  "without them these records are lost.",
         "no good replica can be reached now of the file's bytes from %" PRIu64 " to %s",
         chunk->start, end);
 }
@@ -377,7 +384,8 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
     else if (good > 0 && good < state->replication && report->count == 0)
         add(&c, DEGRADED, "too_few", NULL,
             "It is copied by itself if there are enough other servers with room.",
-            "it has %zu good replicas instead of %" PRIu32, good, state->replication);
+            "it has %zu good replica%s instead of %" PRIu32, good, lh_plural(good),
+            state->replication);
     free(c.shown);
 }
 

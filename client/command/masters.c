@@ -2,6 +2,7 @@
  * that is gone is forgotten. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/table.h"
 #include "client/command/trouble.h"
@@ -62,7 +63,7 @@ static void master_row(struct lh_table *table, const struct lh_master_info *m)
     else if (m->behind == 0)
         lh_table_add(table, "up to date");
     else
-        lh_table_add(table, "%" PRIu64 " revision%s behind", m->behind, m->behind == 1 ? "" : "s");
+        lh_table_add(table, "%" PRIu64 " revision%s behind", m->behind, lh_plural(m->behind));
     servers_cell(table, m);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 /* --- holders ------------------------------------------------------------------------------ */
 
@@ -45,10 +46,12 @@ static void tell_who_is_away(const char *command, const struct lh_name_list *lis
 
     if (list->sessions_away > 0)
         (void)lh_command_error(0, command,
-            "%" PRIu64
-            " sessions are not back since the last master: until they are, for %s at most, "
+            "%" PRIu64 " session%s %s not back since the last master: until %s, for %s at most, "
             "no lock is granted and no value changed",
-            list->sessions_away, lh_command_duration(left, list->waiting_ms));
+            list->sessions_away, lh_plural(list->sessions_away),
+            lh_one_or_many(list->sessions_away, "is", "are"),
+            lh_one_or_many(list->sessions_away, "it is", "they are"),
+            lh_command_duration(left, list->waiting_ms));
 }
 
 static int holders(void *options, struct lh_cluster *cluster, const char **args)

@@ -85,6 +85,21 @@ static void policy_row(struct lh_table *table, const struct lh_policy *p)
         table, "%s", p->term_max_ms == 0 ? "default" : lh_command_duration(text, p->term_max_ms));
 }
 
+/* Policies that the caller may not see are not listed. Whether it may is seen from the names that
+ * begin so. */
+static int not_there(const struct options *o, struct lh_cluster *cluster, const char *prefix)
+{
+    struct lh_name_list names = {0};
+    char text[512];
+
+    if (lh_names(cluster, prefix, NULL, 1, lh_command_timeout_ms(&o->common), &names) ==
+        LH_ERR_PERMISSION)
+        return lh_command_failed(COMMAND, prefix, LH_ERR_PERMISSION);
+    lh_name_list_deinit(&names);
+    (void)snprintf(text, sizeof text, "there is no policy for %s", prefix);
+    return lh_command_refused(COMMAND, prefix, LH_ERR_NOT_FOUND, text);
+}
+
 /* `prefix`: only the one for it; NULL: all. */
 static int list(const struct options *o, struct lh_cluster *cluster, const char *prefix)
 {
@@ -109,7 +124,7 @@ static int list(const struct options *o, struct lh_cluster *cluster, const char 
     }
     int code = error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, prefix, error);
     if (error == LH_OK && prefix != NULL && found == 0)
-        code = lh_command_error(LH_EXIT_FAILED, COMMAND, "there is no policy for %s", prefix);
+        code = not_there(o, cluster, prefix);
     if (code == LH_EXIT_OK && !o->common.json)
         lh_table_print(&table);
     lh_json_finish(code == LH_EXIT_OK && o->common.json, lh_json_list("policies", json));

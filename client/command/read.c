@@ -2,6 +2,7 @@
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -79,10 +80,10 @@ static void print_gap(const char *command, const char *path, const struct lh_rea
             gap.members[i].server_id, lh_error_text(gap.members[i].error));
     (void)fflush(stdout);
     (void)lh_command_error(0, command,
-        "%s: left out: %" PRIu64 " bytes, offsets %" PRIu64 " to %" PRIu64 " (chunk %" PRIu64
-        "), which none of %zu members can give (%s)",
-        lh_command_shown(path), gap.to - gap.from, gap.from, gap.to, gap.chunk, gap.member_count,
-        members);
+        "%s: left out: %" PRIu64 " byte%s, offsets %" PRIu64 " to %" PRIu64 " (chunk %" PRIu64
+        "), which none of %zu member%s can give (%s)",
+        lh_command_shown(path), gap.to - gap.from, lh_plural(gap.to - gap.from), gap.from, gap.to,
+        gap.chunk, gap.member_count, lh_plural(gap.member_count), members);
 }
 
 /* How long it has been waiting for a server, while it follows. */

@@ -3,6 +3,7 @@
 #include "client/command/json.h"
 
 #include "base/assert.h"
+#include "base/plural.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -52,7 +53,7 @@ void lh_command_warn_of_few_servers(
             "%" PRIu32
             " replicas are asked for, and %zu chunkserver%s %s live: the others are made "
             "when there are more",
-            replication, live, live == 1 ? "" : "s", live == 1 ? "is" : "are");
+            replication, live, lh_plural(live), lh_one_or_many(live, "is", "are"));
     lh_server_list_deinit(&list);
 }
 
@@ -101,10 +102,33 @@ static void note_failure(const char *error, const char *text)
     (void)snprintf(failure.text, sizeof failure.text, "%s", text);
 }
 
-static void print_failure(void)
+/* The error's name where only the exit status is known. */
+static const char *error_of(int exit_code)
 {
-    lh_command_print_json(json_pack("{s:s, s:o}", "error",
-        failure.error == NULL ? "" : failure.error, "text", lh_json_text(failure.text)));
+    switch (exit_code) {
+    case LH_EXIT_USAGE:
+        return lh_error_name(LH_ERR_INVALID_ARGUMENT);
+    case LH_EXIT_UNAVAILABLE:
+        return lh_error_name(LH_ERR_UNAVAILABLE);
+    case LH_EXIT_SYSTEM:
+        return lh_error_name(LH_ERR_SYSTEM);
+    case LH_EXIT_NO_INPUT:
+    case LH_EXIT_IO:
+        return lh_error_name(LH_ERR_IO);
+    case LH_EXIT_UNKNOWN:
+        return lh_error_name(LH_ERR_DEADLINE_EXCEEDED);
+    default:
+        return "";
+    }
+}
+
+/* A document of what was done before something failed has what failed, too. */
+static void add_failure(json_t *json)
+{
+    if (failure.error == NULL || !json_is_object(json) || json_object_get(json, "error") != NULL)
+        return;
+    (void)json_object_set_new(json, "error", json_string(failure.error));
+    (void)json_object_set_new(json, "text", lh_json_text(failure.text));
 }
 
 /* Opens the cluster that the options name; on failure prints why. */
@@ -208,8 +232,10 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
     if (code == LH_EXIT_OK && open_cluster(name, common, command->no_waiting, &cluster, &code)) {
         code = command->run(command->options, cluster, args.args);
-        if (common->json && code != LH_EXIT_OK && !json_printed)
-            print_failure();
+        if (common->json && code != LH_EXIT_OK && !json_printed) {
+            failure.error = failure.error == NULL ? "" : failure.error;
+            lh_command_print_json(json_object());
+        }
         int output = finish_output(name);
         code = code != LH_EXIT_OK ? code : output;
         lh_cluster_close(cluster);
@@ -253,7 +279,9 @@ int lh_command_error(int exit_code, const char *command, const char *format, ...
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    note_failure(NULL, text);
+    /* A warning is no failure, and a sentence behind one is only what to do about it. */
+    if (exit_code != LH_EXIT_OK && failure.error == NULL)
+        note_failure(error_of(exit_code), text);
     lh_say("leasehold %s: %s\n", command, lh_command_shown(text));
     return exit_code;
 }
@@ -289,6 +317,7 @@ static void print_json(json_t *json, size_t form)
 
 void lh_command_print_json(json_t *json)
 {
+    add_failure(json);
     print_json(json, JSON_INDENT(2));
 }
 

@@ -2,10 +2,15 @@
  *
  * Every member of every chunk is read for itself, from the first byte to the last. What one of them
  * cannot give is a range; what none can give is the intersection of these ranges, and is lost
- * unless a member that was not reached has it. Nothing is changed. */
+ * unless a member that was not reached has it. Nothing is changed.
+ *
+ * Of a chunk that is not sealed only its primary knows the end: its members are compared as fsck
+ * does, as far as each knows that bytes are committed. */
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
+#include "client/command/fsck.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
 
@@ -51,7 +56,8 @@ struct chunk {
 };
 
 struct totals {
-    uint64_t chunks, bytes_read, lost, partly, gaps, open, undecided;
+    uint64_t chunks, bytes_read, lost, partly, gaps, undecided;
+    uint64_t open, open_degraded, open_damaged; /* not sealed; of these, by what fsck says */
 };
 
 struct run {
@@ -61,7 +67,7 @@ struct run {
     struct lh_progress progress;
     struct totals totals;
     bool json;
-    json_t *chunks;
+    json_t *chunks, *open;
 };
 
 static void ranges_add(struct ranges *r, uint64_t from, uint64_t to)
@@ -143,8 +149,10 @@ static void show_progress(struct run *r)
 {
     char text[32];
     if (lh_progress_due(&r->progress))
-        lh_progress_show(&r->progress, "%" PRIu64 " chunks read, %s, %" PRIu64 " gaps",
-            r->totals.chunks, lh_command_bytes(text, r->totals.bytes_read), r->totals.gaps);
+        lh_progress_show(&r->progress, "%" PRIu64 " chunk%s read, %s, %" PRIu64 " gap%s",
+            r->totals.chunks, lh_plural(r->totals.chunks),
+            lh_command_bytes(text, r->totals.bytes_read), r->totals.gaps,
+            lh_plural(r->totals.gaps));
 }
 
 /* Reads one replica to its end, over whatever is damaged. */
@@ -242,9 +250,10 @@ static void print_ranges(const struct chunk *c, const struct ranges *r, const ch
 {
     for (size_t i = 0; i < r->count; i++)
         (void)printf("chunk %" PRIu64 ": offsets %" PRIu64 " to %" PRIu64 " of the file, %" PRIu64
-                     " bytes: %s\n",
+                     " byte%s: %s\n",
             c->state->info.chunk, c->state->info.start + r->all[i].from,
-            c->state->info.start + r->all[i].to, r->all[i].to - r->all[i].from, what);
+            c->state->info.start + r->all[i].to, r->all[i].to - r->all[i].from,
+            lh_plural(r->all[i].to - r->all[i].from), what);
 }
 
 static void print_chunk(const struct chunk *c)
@@ -264,10 +273,10 @@ static void print_chunk(const struct chunk *c)
         const struct lh_damaged_batch *b = &c->batches[i];
         if (ranges_have(&c->lost, b->offset))
             (void)printf("chunk %" PRIu64 ":   the batch at %" PRIu64 ": %" PRIu32
-                         " records of writer %016" PRIx64 ", sequences %" PRIu64 " to %" PRIu64
+                         " record%s of writer %016" PRIx64 ", sequences %" PRIu64 " to %" PRIu64
                          "\n",
-                c->state->info.chunk, c->state->info.start + b->offset, b->count, b->writer,
-                b->sequence, b->sequence + b->count - 1);
+                c->state->info.chunk, c->state->info.start + b->offset, b->count,
+                lh_plural(b->count), b->writer, b->sequence, b->sequence + b->count - 1);
     }
 }
 
@@ -294,11 +303,35 @@ static void notify(struct run *r, const struct chunk *c)
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
+static void look_at_open(struct run *r, const struct lh_chunk_state *state)
+{
+    struct lh_fsck_silent silent = LH_FSCK_SILENT_INIT;
+    struct lh_fsck_options options = {
+        .prefix = r->path, .deep = true, .timeout_ms = r->timeout_ms, .silent = &silent};
+    struct lh_fsck_report report;
+
+    show_progress(r);
+    lh_fsck_chunk_twice(r->cluster, &options, state, &report);
+    r->totals.open++;
+    r->totals.open_damaged += report.damage;
+    r->totals.open_degraded += report.count > 0 && !report.damage;
+    r->totals.bytes_read += report.bytes_read;
+    lh_progress_clear(&r->progress);
+    for (size_t i = 0; i < report.count; i++) {
+        if (r->json)
+            (void)json_array_append_new(r->open, lh_fsck_problem_json(state, &report.problems[i]));
+        else
+            lh_fsck_print_problem(state, &report.problems[i]);
+    }
+    lh_fsck_report_deinit(&report);
+    lh_fsck_silent_deinit(&silent);
+}
+
 static void read_chunk(struct run *r, const struct lh_chunk_state *state)
 {
     struct chunk c = {.state = state, .end = state->info.length};
     if (!state->info.sealed) {
-        r->totals.open++; /* it grows, and only its primary can say where it ends */
+        look_at_open(r, state);
         return;
     }
     c.members = lh_alloc_array(state->replica_count, sizeof *c.members);
@@ -348,16 +381,21 @@ static void print_totals(const struct run *r)
 {
     const struct totals *t = &r->totals;
     char read[32], lost[32], partly[32];
-    (void)printf("%s: %" PRIu64 " sealed chunks, %s read: ", lh_command_shown(r->path), t->chunks,
-        lh_command_bytes(read, t->bytes_read));
+    (void)printf("%s: %" PRIu64 " sealed chunk%s, %s read: ", lh_command_shown(r->path), t->chunks,
+        lh_plural(t->chunks), lh_command_bytes(read, t->bytes_read));
     if (t->gaps == 0)
-        (void)printf("nothing is lost");
+        (void)printf("nothing is lost%s", t->open_damaged > 0 ? " there" : "");
     else
-        (void)printf("%" PRIu64 " gaps, %s, are damaged at every member%s", t->gaps,
-            lh_command_bytes(lost, t->lost), t->undecided > 0 ? " that was read" : "");
+        (void)printf("%" PRIu64 " gap%s, %s, %s damaged at every member%s", t->gaps,
+            lh_plural(t->gaps), lh_command_bytes(lost, t->lost),
+            lh_one_or_many(t->gaps, "is", "are"), t->undecided > 0 ? " that was read" : "");
     if (t->partly > 0)
         (void)printf("; %s damaged at some only", lh_command_bytes(partly, t->partly));
-    (void)printf("%s\n", t->open > 0 ? "; the open chunk was not read" : "");
+    if (t->open_damaged > 0)
+        (void)printf("; the chunk that is not sealed is DAMAGED, as above");
+    else if (t->open_degraded > 0)
+        (void)printf("; the chunk that is not sealed is degraded, as above, with nothing lost");
+    (void)printf("\n");
 }
 
 static int salvage(void *options, struct lh_cluster *cluster, const char **args)
@@ -370,10 +408,12 @@ static int salvage(void *options, struct lh_cluster *cluster, const char **args)
         .timeout_ms = lh_command_timeout_ms(&o->common),
         .json = o->common.json,
         .chunks = json_array(),
+        .open = json_array(),
     };
     int error = lh_stat(cluster, r.path, r.timeout_ms, &info);
     if (error != LH_OK) {
         json_decref(r.chunks);
+        json_decref(r.open);
         return lh_command_failed("salvage", r.path, error);
     }
     r.file = info.file;
@@ -381,19 +421,24 @@ static int salvage(void *options, struct lh_cluster *cluster, const char **args)
     lh_progress_begin(&r.progress);
     int code = read_all(&r);
     const struct totals *t = &r.totals;
-    if (code != LH_EXIT_OK || !r.json)
+    if (code != LH_EXIT_OK || !r.json) {
         json_decref(r.chunks);
+        json_decref(r.open);
+    }
     if (code != LH_EXIT_OK)
         return code;
     if (r.json)
-        lh_command_print_json(json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "path",
-            lh_json_text(r.path), "file", (json_int_t)r.file, "bytes_read",
+        lh_command_print_json(json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
+            "path", lh_json_text(r.path), "file", (json_int_t)r.file, "bytes_read",
             (json_int_t)t->bytes_read, "gaps", (json_int_t)t->gaps, "bytes_damaged",
             (json_int_t)t->lost, "bytes_mended", (json_int_t)t->partly, "chunks_undecided",
-            (json_int_t)t->undecided, "chunks_open", (json_int_t)t->open, "chunks", r.chunks));
+            (json_int_t)t->undecided, "chunks_open", (json_int_t)t->open, "chunks_open_damaged",
+            (json_int_t)t->open_damaged, "open_problems", r.open, "chunks", r.chunks));
     else
         print_totals(&r);
-    return t->undecided > 0 ? LH_EXIT_UNAVAILABLE : t->gaps > 0 ? LH_EXIT_DAMAGED : LH_EXIT_OK;
+    return t->undecided > 0                     ? LH_EXIT_UNAVAILABLE
+           : t->gaps > 0 || t->open_damaged > 0 ? LH_EXIT_DAMAGED
+                                                : LH_EXIT_OK;
 }
 
 int lh_command_salvage(int argc, char **argv)
@@ -403,14 +448,13 @@ int lh_command_salvage(int argc, char **argv)
         .usage = "[OPTION]... PATH",
         .summary =
             "Reads the sealed chunks of the file PATH at every member, byte for byte, and says "
-            "what "
-            "is damaged\nat some members only (which the cluster mends by itself) and what is "
-            "damaged at every one: its\noffsets, and the writers and sequences of its records as "
-            "far as headers can be read. Changes\nnothing: it neither closes a damaged chunk nor "
-            "gives anything up. To read what is left:\nleasehold cat --skip-damaged.\nExit status: "
-            "0 "
-            "nothing is lost, 2 something is damaged at every member, 69 likewise at each\nthat "
-            "could be read, while another one may have it; others as always.",
+            "what is damaged at some members only (which the cluster mends by itself) and what is "
+            "damaged at every one: its offsets, and the writers and sequences of its records as "
+            "far as headers can be read. The chunk that is not sealed is checked as by leasehold "
+            "fsck --deep. Changes nothing: it neither closes a damaged chunk nor gives anything "
+            "up. To read what is left: leasehold cat --skip-damaged.\n"
+            "Exit status: 0 nothing is lost, 2 something is damaged at every member, 69 likewise "
+            "at each that could be read, while another one may have it; others as always.",
         .args_min = 1,
         .args_max = 1,
         .run = salvage,

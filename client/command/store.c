@@ -2,6 +2,7 @@
  * of store into the other. The only command that works on masters' stores themselves. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
 #include "master/copy/copy.h"
@@ -56,17 +57,20 @@ static void show(void *arg, const struct lh_store_copied *now)
         return;
     if (now->waiting)
         lh_progress_show(&o->progress,
-            "%" PRIu64 " pairs read; waiting until the last master's reign is over for certain",
-            now->pairs);
+            "%" PRIu64 " pair%s read; waiting until the last master's reign is over for certain",
+            now->pairs, lh_plural(now->pairs));
     else if (now->to_etcd && !now->writing)
-        lh_progress_show(&o->progress, "%" PRIu64 " pairs read; waiting for etcd", now->total);
+        lh_progress_show(&o->progress, "%" PRIu64 " pair%s read; waiting for etcd", now->total,
+            lh_plural(now->total));
     else if (now->to_etcd)
-        lh_progress_show(&o->progress, "%" PRIu64 " of %" PRIu64 " pairs written to etcd",
-            now->pairs, now->total);
+        lh_progress_show(&o->progress, "%" PRIu64 " of %" PRIu64 " pair%s written to etcd",
+            now->pairs, now->total, lh_plural(now->total));
     else if (now->writing)
-        lh_progress_show(&o->progress, "writing %" PRIu64 " pairs", now->pairs);
+        lh_progress_show(
+            &o->progress, "writing %" PRIu64 " pair%s", now->pairs, lh_plural(now->pairs));
     else
-        lh_progress_show(&o->progress, "%" PRIu64 " pairs read", now->pairs);
+        lh_progress_show(
+            &o->progress, "%" PRIu64 " pair%s read", now->pairs, lh_plural(now->pairs));
 }
 
 static int exit_code(int error)
@@ -102,8 +106,8 @@ static void print(
             (json_int_t)result->bytes, "reign", (json_int_t)result->reign));
         return;
     }
-    (void)printf("%" PRIu64 " pairs, %s, copied; no master starts on %s any more\n", result->pairs,
-        lh_command_bytes(bytes, result->bytes), lh_command_shown(from));
+    (void)printf("%" PRIu64 " pair%s, %s, copied; no master starts on %s any more\n", result->pairs,
+        lh_plural(result->pairs), lh_command_bytes(bytes, result->bytes), lh_command_shown(from));
     if (result->to_etcd)
         (void)printf(
             "next: start masters with --store=%s, each with a --master-id of its own; give "
@@ -196,12 +200,11 @@ int lh_command_store(int argc, char **argv)
     const struct lh_flags flags = {
         .command = "leasehold store",
         .usage = "init STORE | copy FROM TO [OPTION]...",
-        .summary =
-            "init: begins a cluster in etcd, where there is none; masters wait for that. "
-            "STORE is etcd:HOST:PORT,.../PREFIX,\nas in leasehold-master --store.\n"
-            "copy: copies a cluster's metadata from one kind of store into the other, while "
-            "no master runs. FROM and TO\nare lmdb:DIRECTORY and such a STORE. Afterwards no "
-            "master starts on FROM. If it is interrupted, the same\ncopy can be run again.",
+        .summary = "init: begins a cluster in etcd, where there is none; masters wait for that. "
+                   "STORE is etcd:HOST:PORT,.../PREFIX, as in leasehold-master --store.\n"
+                   "copy: copies a cluster's metadata from one kind of store into the other, while "
+                   "no master runs. FROM and TO are lmdb:DIRECTORY and such a STORE. Afterwards no "
+                   "master starts on FROM. If it is interrupted, the same copy can be run again.",
         LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;

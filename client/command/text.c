@@ -1,6 +1,7 @@
 /* Values as text on a terminal and back. */
 #include "client/command/command.h"
 
+#include "base/plural.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@ const char *lh_command_bytes(char text[32], uint64_t bytes)
         unit++;
     }
     if (unit == 0)
-        (void)snprintf(text, 32, "%" PRIu64 " bytes", bytes);
+        (void)snprintf(text, 32, "%" PRIu64 " byte%s", bytes, lh_plural(bytes));
     else
         (void)snprintf(text, 32, "%.1f %s", value, units[unit]);
     return text;

@@ -1,6 +1,7 @@
 /* Sentences about what is wrong; see trouble.h. */
 #include "client/command/trouble.h"
 
+#include "base/plural.h"
 #include "client/command/command.h"
 
 #include <inttypes.h>
@@ -56,9 +57,10 @@ void lh_trouble_of_servers(const struct lh_server_list *list, lh_trouble_say *he
 
     if (list->repair.chunks_unreadable > 0)
         say(&to,
-            "%" PRIu64 " chunks have no replica that can be read: start the servers that are "
+            "%" PRIu64 " chunk%s %s no replica that can be read: start the servers that are "
             "away; leasehold fsck names the chunks",
-            list->repair.chunks_unreadable);
+            list->repair.chunks_unreadable, lh_plural(list->repair.chunks_unreadable),
+            lh_one_or_many(list->repair.chunks_unreadable, "has", "have"));
     for (size_t i = 0; i < list->count; i++)
         if (list->servers[i].obstacle[0] != '\0')
             say(&to, "%s", list->servers[i].obstacle);
@@ -69,8 +71,8 @@ void lh_trouble_of_servers(const struct lh_server_list *list, lh_trouble_say *he
     for (size_t i = 0; i < list->refused_count; i++) {
         const struct lh_refused_info *r = &list->refused[i];
         char ago[32];
-        say(&to, "a chunkserver at %s was refused (%" PRIu64 " times, the last one %s ago): %s",
-            r->peer, r->times, lh_command_duration(ago, r->ago_ms), r->text);
+        say(&to, "a chunkserver at %s was refused (%" PRIu64 " time%s, the last one %s ago): %s",
+            r->peer, r->times, lh_plural(r->times), lh_command_duration(ago, r->ago_ms), r->text);
     }
     if (!list->deleting && list->deleting_text[0] != '\0')
         say(&to,
@@ -130,11 +132,13 @@ const char *lh_trouble_repair(char text[LH_TROUBLE_REPAIR_BYTES], const struct l
         return text;
     }
     n = snprintf(text, LH_TROUBLE_REPAIR_BYTES,
-        "repair: %" PRIu64 " chunks degraded, of these %" PRIu64
-        " with a single good replica and %" PRIu64 " with none; %" PRIu64
-        " copies running, %" PRIu64 " waiting; %s left",
-        r->chunks_degraded, r->chunks_endangered, r->chunks_unreadable, r->copies_running,
-        r->copies_waiting, lh_command_bytes(bytes, r->bytes_left));
+        "repair: %" PRIu64 " chunk%s degraded, of these %" PRIu64
+        " with a single good replica and %" PRIu64 " with none; %" PRIu64 " %s running, %" PRIu64
+        " waiting; %s left",
+        r->chunks_degraded, lh_plural(r->chunks_degraded), r->chunks_endangered,
+        r->chunks_unreadable, r->copies_running,
+        lh_one_or_many(r->copies_running, "copy", "copies"), r->copies_waiting,
+        lh_command_bytes(bytes, r->bytes_left));
     if (r->bytes_per_second > 0)
         n += snprintf(text + n, LH_TROUBLE_REPAIR_BYTES - (size_t)n, " at %s/s",
             lh_command_bytes(rate, r->bytes_per_second));

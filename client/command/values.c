@@ -4,6 +4,7 @@
 #include "client/command/json.h"
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -99,9 +100,10 @@ static void say_what_is_waited_for(
     if (list.sessions_away > 0)
         (void)lh_command_error(0, command,
             "the master answers, and waits for %" PRIu64
-            " sessions of the last master, for another %.1f s at most: no value is changed before "
-            "they are back, or over",
-            list.sessions_away, (double)list.waiting_ms / 1000);
+            " session%s of the last master, for another %.1f s at most: no value is changed before "
+            "%s back, or over",
+            list.sessions_away, lh_plural(list.sessions_away), (double)list.waiting_ms / 1000,
+            lh_one_or_many(list.sessions_away, "it is", "they are"));
     else if (list.count > 0 && list.names[0].changing && strcmp(list.names[0].name, name) == 0)
         (void)lh_command_error(0, command,
             "the master answers, and waits for programs that cache the value; leasehold explain "

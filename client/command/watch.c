@@ -166,10 +166,10 @@ int lh_command_watch(int argc, char **argv)
             "connections and changes of\nmasters. \"reset\": what was printed before does not "
             "count any more, all that is there follows.\nWith --json a line has a "
             "document.\n\nWith --locks: a line for each lock "
-            "that is held, and then for each that is \"granted\", \"released\", \"cut\"\n"
+            "that is held, and then for each that is \"granted\", \"released\", \"cut\" "
             "(cancelled, or given up: it ends in that time), or has \"ended\". What happened "
             "before a "
-            "\"reset\" is\nnot told.",
+            "\"reset\" is not reported.",
         LH_FLAG_ROWS(table),
         .args_max = 1,
         .check = check,

@@ -1,5 +1,6 @@
 /* What the operator is told of a file or a chunk: who may act until when, what is missing, and what
  * happens next. Every sentence stands for itself and is true at the moment of the answer. */
+#include "base/plural.h"
 #include "master/calls/calls.h"
 
 #include "master/calls/internal.h"
@@ -359,10 +360,12 @@ static void say_lookups(
 
     if (changing)
         lh_m_say(out,
-            "A rename or removal waits until %zu sessions have dropped this path, or are over.",
-            caches);
+            "A rename or removal waits until %zu session%s %s dropped this path, or %s over.",
+            caches, lh_plural(caches), lh_one_or_many(caches, "has", "have"),
+            lh_one_or_many(caches, "is", "are"));
     else if (caches > 0)
-        lh_m_say(out, "%zu sessions may open it without asking which file has its path.", caches);
+        lh_m_say(out, "%zu session%s may open it without asking which file has its path.", caches,
+            lh_plural(caches));
 }
 
 /* True: appends to the file would be ordered. */

@@ -167,7 +167,7 @@ static void say_copies(
 void lh_m_describe_replicas(
     struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
-    uint32_t good = 0, counted = 0, sources = 0;
+    uint32_t good = 0, counted = 0, sources = 0, kept = 0;
     char names[LH_TEXT_BYTES] = "";
     struct lh_m_server *chosen[1];
     const struct lh_m_extra *e;
@@ -178,6 +178,7 @@ void lh_m_describe_replicas(
         enum lh_m_health health = lh_m_member_health(m, c, &c->members[i]);
         good += health == LH_M_GOOD;
         sources += lh_m_is_source(m, c, &c->members[i]);
+        kept += health == LH_M_LOST && lh_m_is_kept(m, &c->members[i]);
         counted += health == LH_M_GOOD || health == LH_M_AWAY;
         if (health == LH_M_GOOD)
             lh_m_add_name(names, sizeof names, lh_m_server_of(m, &c->members[i])->id);
@@ -188,7 +189,9 @@ void lh_m_describe_replicas(
         say_member(m, out, c, &c->members[i]);
     say_copies(m, out, c);
     if (good == 0 && sources == 0)
-        lh_m_say(out, "None of its replicas can be read now.");
+        lh_m_say(out, "%s",
+            kept > 0 ? "None of its replicas is whole; what is whole of each is read."
+                     : "None of its replicas can be read now.");
     if (counted < c->file->replication && c->active->repair.copy_count == 0) {
         uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
         if (good + sources > 0 &&

@@ -1,6 +1,7 @@
 /* How far drains are, and what is void when a server leaves. */
 #include "master/keep/keep.h"
 
+#include "base/plural.h"
 #include "master/inventory/inventory.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
@@ -54,9 +55,11 @@ bool lh_m_too_few_left(
         left >= m->moving.wanted)
         return false;
     snprintf(text, text_size,
-        "%" PRIu64 " replicas on chunkserver %s have nowhere to go: %u chunkservers are left, and "
+        "%" PRIu64 " replica%s on chunkserver %s %s nowhere to go: %u chunkserver%s %s left, and "
         "files ask for %u; add chunkservers, or take the drain of one back",
-        s->census.needed, s->id, left, m->moving.wanted);
+        s->census.needed, lh_plural(s->census.needed), s->id,
+        lh_one_or_many(s->census.needed, "has", "have"), left, lh_plural(left),
+        lh_one_or_many(left, "is", "are"), m->moving.wanted);
     return true;
 }
 

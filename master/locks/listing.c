@@ -1,4 +1,5 @@
 /* What a person may look at: names, who holds them, who waits, and why. */
+#include "base/plural.h"
 #include "lease/term.h"
 #include "master/locks/internal.h"
 #include "master/tables/path.h"
@@ -86,9 +87,11 @@ static void say_lock(const struct lh_master *m, struct view *v)
                "they are passed over until they do");
     if (lh_m_programs_awaited(m))
         say(v,
-            "this master has just started, and %zu sessions of before have not come back: until "
-            "they have, or their terms are over, no lock is granted",
-            m->leases.away);
+            "this master has just started, and %zu session%s of before %s not come back: until "
+            "then, or until %s over, no lock is granted",
+            m->leases.away, lh_plural(m->leases.away),
+            lh_one_or_many(m->leases.away, "has", "have"),
+            lh_one_or_many(m->leases.away, "its term is", "their terms are"));
 }
 
 /* ---- Views. */

@@ -4,12 +4,39 @@
 #include "base/text.h"
 #include "master/tables/tables.h"
 
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
 static char *shown(const char *text)
 {
     char plain[2 * LH_TEXT_BYTES];
 
     lh_text_show(plain, sizeof plain, text == NULL ? "" : text);
     return lh_strdup(plain);
+}
+
+/* "ipv4:10.0.0.1:4711" and "ipv6:%5Bfe80::1%25eth0%5D:4711", as transports say it, in the form of
+ * all other addresses. */
+static char *address_of(const char *peer)
+{
+    char text[LH_TEXT_BYTES];
+    size_t n = 0;
+
+    if (peer == NULL || (strncmp(peer, "ipv4:", 5) != 0 && strncmp(peer, "ipv6:", 5) != 0))
+        return shown(peer);
+    for (const char *c = peer + 5; *c != '\0' && n + 1 < sizeof text; n++) {
+        unsigned byte;
+        if (c[0] == '%' && isxdigit((unsigned char)c[1]) && isxdigit((unsigned char)c[2]) &&
+            sscanf(c, "%%%2x", &byte) == 1) {
+            text[n] = (char)byte;
+            c += 3;
+        } else {
+            text[n] = *c++;
+        }
+    }
+    text[n] = '\0';
+    return shown(text);
 }
 
 static void forget(struct lh_master *m, struct lh_m_refused *r)
@@ -42,7 +69,7 @@ void lh_m_refused_note(struct lh_master *m, const char *server_id, const char *a
 
     *r = (struct lh_m_refused){.server_id = shown(server_id),
         .address = shown(address),
-        .peer = shown(peer),
+        .peer = address_of(peer),
         .identity = shown(identity),
         .text = shown(text),
         .error = error,

@@ -1,4 +1,5 @@
 /* Changes of values as they are asked for, judged and applied (VAL-2, VAL-3, VAL-4). */
+#include "base/plural.h"
 #include "master/tables/replies.h"
 #include "master/values/internal.h"
 
@@ -158,8 +159,9 @@ static void too_late(void *core, struct lh_timer *timer)
             text, sizeof text, "nothing was changed: sessions of the last master are not back yet");
     else if (g->name->caches > 0)
         snprintf(text, sizeof text,
-            "nothing was changed: %" PRIu32 " sessions that cache the value do not answer",
-            g->name->caches);
+            "nothing was changed: %" PRIu32 " %s the value and %s not answer", g->name->caches,
+            lh_one_or_many(g->name->caches, "session caches", "sessions cache"),
+            lh_one_or_many(g->name->caches, "does", "do"));
     else
         snprintf(text, sizeof text, "nothing was changed: %s",
             g->phase == LH_M_DROPPING && TAILQ_FIRST(&g->changes) == c

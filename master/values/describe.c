@@ -1,4 +1,5 @@
 /* What ListNames says of a name's value, of those who cache it, and of its changes. */
+#include "base/plural.h"
 #include "master/values/internal.h"
 
 #include <inttypes.h>
@@ -41,7 +42,8 @@ static struct lh_duration change_left(struct lh_master *m, const struct lh_m_nam
 
 static void say_value(struct lh_master *m, const struct lh_m_value *v, const struct saying *s)
 {
-    say(s, "The value has %zu bytes and revision %" PRIu64 ".", v->bytes.size, v->revision);
+    say(s, "The value has %zu byte%s and revision %" PRIu64 ".", v->bytes.size,
+        lh_plural(v->bytes.size), v->revision);
     if (v->changed_at.ns != 0)
         say(s, "It changed %.1f s ago.", seconds(lh_instant_until(v->changed_at, m->now)));
     if (v->token != 0)

@@ -20,6 +20,8 @@ enum lh_sim_exit {
                                  found: what was expected is not so */
     LH_SIM_EXIT_MARKS = 6,    /* a coverage mark was never reached */
     LH_SIM_EXIT_OUTPUT = 7,   /* an output cannot be written, or the system gave no process */
+    LH_SIM_EXIT_READER = 8,   /* all fine, but nobody reads stdout any more: never of the program,
+                                 which ends as if by SIGPIPE then */
 };
 
 /* lh_flags_accept() of this binary. */
@@ -29,6 +31,10 @@ LH_MUST_USE bool lh_sim_command_parse(const struct lh_flags *flags, int argc, ch
 /* Prints "leasehold-sim COMMAND: ..." to stderr and returns `exit_code`. */
 int lh_sim_command_error(int exit_code, const char *command, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Flushes stdout, and says so when not all of it could be written. Returns `code`, or if that is OK
+ * what became of the output. */
+int lh_sim_command_finish_output(int code);
 
 /* The worse of two exit codes: safety, crash, liveness, then what else is not OK. */
 int lh_sim_command_worse(int a, int b);

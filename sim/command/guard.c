@@ -38,13 +38,7 @@ _Noreturn static void be_child(int (*work)(void *arg), void (*last_words)(void *
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
         (void)sigaction(deadly[i], &action, NULL);
-    int code = work(arg);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        int output =
-            lh_sim_command_error(LH_SIM_EXIT_OUTPUT, "", "cannot write to standard output");
-        code = code != LH_SIM_EXIT_OK ? code : output;
-    }
-    _exit(code);
+    _exit(lh_sim_command_finish_output(work(arg)));
 }
 
 int lh_sim_guarded(int (*work)(void *arg), void (*last_words)(void *arg), void *arg, char *crash,

@@ -15,7 +15,7 @@ int lh_sim_command_bugs(int argc, char **argv)
         .usage = "[OPTION]...",
         .summary =
             "Lists the mistakes that can be planted: name, the rule that is broken, the "
-            "invariant that should find it,\nand what the mistake is. `--plant NAME` switches "
+            "invariant that should find it, and what the mistake is. `--plant NAME` switches "
             "one on.",
     };
     struct lh_flags_result args;
@@ -38,7 +38,7 @@ int lh_sim_command_marks(int argc, char **argv)
         .command = "leasehold-sim marks",
         .usage = "[OPTION]...",
         .summary = "Lists the places in the cores that a swarm must reach: name and place. "
-                   "`leasehold-sim swarm --marks`\nsays how often each was.",
+                   "`leasehold-sim swarm --marks` says how often each was.",
     };
     struct lh_flags_result args;
     int code;
@@ -65,7 +65,7 @@ int lh_sim_command_bounds(int argc, char **argv)
         .usage = "[OPTION]...",
         .summary =
             "Lists what bounds the cores: whose it is, its name, what is shipped, and what it "
-            "is. A plan draws each,\ndown to absurdly small; a scenario sets one with `bound "
+            "is. A plan draws each, down to absurdly small; a scenario sets one with `bound "
             "CORE NAME VALUE`.",
     };
     struct lh_flags_result args;

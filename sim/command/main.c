@@ -4,10 +4,12 @@
 #include "base/version.h"
 #include "sim/run/run.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* jemalloc reads this before main(). Each run needs what the one before has freed: a fifth of a
  * swarm's time went into giving memory back and taking it again. Kept for ever, it came to
@@ -83,19 +85,34 @@ static const char *version(char text[64])
     return text;
 }
 
-/* What a subcommand says when not all of its output could be written. */
-static int finish_output(int code)
+int lh_sim_command_finish_output(int code)
 {
+    struct pollfd output = {.fd = STDOUT_FILENO};
     bool failed = fflush(stdout) != 0;
     if (!failed && !ferror(stdout))
         return code;
-    int output = lh_sim_command_error(LH_SIM_EXIT_OUTPUT, "", "cannot write to standard output");
-    return code != LH_SIM_EXIT_OK ? code : output;
+    bool reader_ended = poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+    if (!reader_ended)
+        (void)lh_sim_command_error(LH_SIM_EXIT_OUTPUT, "", "cannot write to standard output");
+    return code != LH_SIM_EXIT_OK ? code : reader_ended ? LH_SIM_EXIT_READER : LH_SIM_EXIT_OUTPUT;
+}
+
+/* Where nobody reads any more, the process ends as if by SIGPIPE, quietly as other tools; but a
+ * verdict counts for more. */
+static int finish(int code)
+{
+    code = lh_sim_command_finish_output(code);
+    if (code == LH_SIM_EXIT_READER) {
+        (void)signal(SIGPIPE, SIG_DFL);
+        (void)raise(SIGPIPE);
+        code = LH_SIM_EXIT_OUTPUT; /* it is blocked */
+    }
+    return code;
 }
 
 int main(int argc, char **argv)
 {
-    /* A pipe that nobody reads any more is an error to be reported like a full disk. */
+    /* A run goes on to its verdict when nobody reads its output any more. */
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         print_help(stderr);
@@ -104,18 +121,18 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(commands[i].name, name) == 0)
-            return finish_output(commands[i].run(argc - 1, argv + 1));
+            return finish(commands[i].run(argc - 1, argv + 1));
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
-        return finish_output(LH_SIM_EXIT_OK);
+        return finish(LH_SIM_EXIT_OK);
     }
     if (strncmp(name, "--help=", 7) == 0)
-        return finish_output(print_page(name + 7));
+        return finish(print_page(name + 7));
     if (strcmp(name, "--version") == 0) {
         char text[64];
         (void)printf("leasehold-sim %s\n", version(text));
-        return finish_output(LH_SIM_EXIT_OK);
+        return finish(LH_SIM_EXIT_OK);
     }
     return lh_sim_command_error(
         LH_SIM_EXIT_USAGE, "", "there is no command '%s'; see leasehold-sim --help", name);
@@ -146,7 +163,8 @@ int lh_sim_command_error(int exit_code, const char *command, const char *format,
 int lh_sim_command_worse(int a, int b)
 {
     static const int order[] = {LH_SIM_EXIT_SAFETY, LH_SIM_EXIT_CRASH, LH_SIM_EXIT_LIVENESS,
-        LH_SIM_EXIT_EXPECTED, LH_SIM_EXIT_MARKS, LH_SIM_EXIT_OUTPUT, LH_SIM_EXIT_USAGE};
+        LH_SIM_EXIT_EXPECTED, LH_SIM_EXIT_MARKS, LH_SIM_EXIT_OUTPUT, LH_SIM_EXIT_USAGE,
+        LH_SIM_EXIT_READER};
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         if (order[i] == a || order[i] == b)

@@ -233,7 +233,7 @@ int lh_sim_command_minimize(int argc, char **argv)
         .usage = "--seed S -o FILE [OPTION]...",
         .summary =
             "Drops faults, programs, servers and settings of a failing run as long as the same "
-            "rule still breaks,\nand writes what is left as a scenario file. Ctrl-C ends it with "
+            "rule still breaks, and writes what is left as a scenario file. Ctrl-C ends it with "
             "the smallest that was found so far.",
         LH_FLAG_ROWS(table),
     };

@@ -124,7 +124,7 @@ int lh_sim_command_scenario(int argc, char **argv)
         .command = "leasehold-sim scenario",
         .usage = "FILE... [OPTION]...",
         .summary = "Runs scenario files (docs/scenarios.md tells how to write one) and says ok, "
-                   "or the line that was not met:\nwhat it expected and what was found.",
+                   "or the line that was not met: what it expected and what was found.",
         LH_FLAG_ROWS(table),
     };
     struct lh_sim_subjects files;

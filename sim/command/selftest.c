@@ -402,9 +402,9 @@ int lh_sim_command_selftest(int argc, char **argv)
         .command = "leasehold-sim selftest",
         .usage = "[FILE...] [OPTION]...",
         .summary = "Plants each bug alone (`leasehold-sim bugs` lists them) and runs seeds until "
-                   "an observer finds it.\nSo too for clocks that leave their bound: the observers "
-                   "must see INV-1 or INV-2 break (INV-7).\nWhat no seed has found within --seeds "
-                   "or --for is looked for in the scenario FILEs that say `broken by` it.\nExits "
+                   "an observer finds it. So too for clocks that leave their bound: the observers "
+                   "must see INV-1 or INV-2 break (INV-7). What no seed has found within --seeds "
+                   "or --for is looked for in the scenario FILEs that say `broken by` it. Exits "
                    "with 5 when one was not found.",
         LH_FLAG_ROWS(table),
     };

@@ -57,7 +57,7 @@ int lh_sim_command_smallscope(int argc, char **argv)
         .command = "leasehold-sim smallscope",
         .usage = "[OPTION]...",
         .summary = "One grantor, two holders, one chunk: makes every sequence of grants, renewals, "
-                   "expiries, recalls, crashes,\nrestarts, losses and late deliveries, and checks "
+                   "expiries, recalls, crashes, restarts, losses and late deliveries, and checks "
                    "INV-1 to INV-3 in each state.",
         LH_FLAG_ROWS(table),
     };

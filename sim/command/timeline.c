@@ -102,7 +102,7 @@ int lh_sim_command_timeline(int argc, char **argv)
         .command = "leasehold-sim timeline",
         .usage = "(--seed S | FILE.scenario) -o FILE.html [OPTION]...",
         .summary = "Writes one self-contained page with a lane for each node: leases as the master "
-                   "and as the holder believe\nin them, sessions, appends, faults, and the failure "
+                   "and as the holder believe in them, sessions, appends, faults, and the failure "
                    "if there is one. Open it in a browser.",
         LH_FLAG_ROWS(table),
     };

@@ -139,11 +139,13 @@ class AnswersTest(TlsTest):
             command.wait()
         # It says who answers, if there is nobody else.
         address = impostors["etcd/e1"].address
-        said = subprocess.run(
-            [binary("leasehold"), "ls", "--timeout=1500ms", f"--master={address}",
-             f"--tls-dir={own}"], capture_output=True, check=False).stderr.decode()
-        self.assertIn("who answers there is leasehold://etcd/e1, with the role etcd; the role "
-                      "master is meant", said)
+        for command in ("ls", "masters"):
+            said = subprocess.run(
+                [binary("leasehold"), command, "--timeout=1500ms", f"--master={address}",
+                 f"--tls-dir={own}"], capture_output=True, check=False)
+            self.assertEqual(said.returncode, 69)
+            self.assertIn("who answers there is leasehold://etcd/e1, with the role etcd; the role "
+                          "master is meant", said.stderr.decode(), command)
         self.assertEqual(impostors["etcd/e1"].heard, b"")
 
     def test_a_master_calls_etcd(self):

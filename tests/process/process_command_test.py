@@ -93,6 +93,28 @@ class FilesTest(CommandTest):
             document = self.run_json(*args, status=1)
             self.assertEqual(document["error"], error)
             self.assertIn("/missing", document["text"])
+        self.master.replies["ListPolicies"] = self.schema.ListPoliciesReply()
+        self.master.replies["ListNames"] = self.schema.ListNamesReply()
+        self.master.replies["Restore"] = self.schema.RestoreReply(
+            error=self.schema.ALREADY_EXISTS, error_text="there is a /missing already")
+        self.master.replies["Remove"] = self.schema.RemoveReply(
+            error=self.schema.NOT_FOUND, error_text="there is no /missing")
+        for args, error in ((("policy", "/missing"), "NOT_FOUND"),
+                            (("rm", "/missing"), "NOT_FOUND"),
+                            (("restore", "/missing"), "ALREADY_EXISTS")):
+            document = self.run_json(*args, status=1)
+            self.assertEqual(document["error"], error, args)
+            self.assertIn("/missing", document["text"])
+        # What was done before is in the document, too.
+        self.master.replies["Remove"] = [self.schema.RemoveReply(file=7),
+                                         self.schema.RemoveReply(error=self.schema.NOT_FOUND,
+                                                                 error_text="there is no /b")]
+        document = self.run_json("rm", "/a", "/b", status=1)
+        self.assertEqual(([r["path"] for r in document["removed"]], document["error"]),
+                         (["/a"], "NOT_FOUND"))
+        # Nobody else's error is in the document of who succeeds.
+        self.master.replies["Remove"] = self.schema.RemoveReply(file=7)
+        self.assertNotIn("error", self.run_json("rm", "/a"))
         document = self.run_json("stat", "/missing", "--master=127.0.0.1:1", "--timeout=300ms",
                                  status=69)
         self.assertIn("127.0.0.1:1", document["text"])
@@ -259,7 +281,9 @@ class ServersTest(CommandTest):
         self.master.replies["ListServers"] = self.reply(
             self.server(), deleting=False, deleting_text="cs1 has chunk 9, which is unknown here",
             repair=self.schema.RepairInfo(chunks_degraded=1, chunks_unreadable=1))
-        err = self.run_command("servers")[1]
+        out, err = self.run_command("servers")
+        self.assertIn("repair: 1 chunk degraded, ", out)
+        self.assertIn("1 chunk has no replica that can be read", err)
         self.assertIn("cs1 has chunk 9", err)
         self.assertIn("garbage --resume", err)
         self.assertIn("fsck", err)
@@ -294,7 +318,7 @@ class ServersTest(CommandTest):
         self.assertTrue(self.run_json("drain", "--wait", "cs1")["safe_to_stop"])
         self.master.replies["ListServers"] = pages[:1]
         err = self.run_command("drain", "--wait", "--give-up=1s", "cs1", status=75)[1]
-        self.assertIn("1 replicas", err)
+        self.assertIn("1 replica and ", err)
         pages = [self.reply(self.server(admin=self.schema.DRAINING, replicas_to_move=1,
                                         obstacle="1 replicas have nowhere to go"))]
         self.master.replies["ListServers"] = list(pages)

@@ -142,6 +142,12 @@ def server(test, **flags):
     return ("", said) if ended is None else (str(ended), said)
 
 
+def address_of(size):
+    """One of so many bytes, whose host may be a name."""
+    labels = 5 * ("h" * 49 + ".")
+    return labels + "h" * (size - len(labels) - 5) + ":7500"
+
+
 LIMITS = [
     Limit("the name of a value", lambda t, n: put(t, text_of(n)), 510, 511, "TOO_LARGE",
           lambda t, n: value_of(t, text_of(n)) == b"v"),
@@ -185,6 +191,8 @@ LIMITS = [
     Limit("a record", lambda t, n: append(t, f"/edges/record{n}", n), 16777172, 16777173,
           "TOO_LARGE", lambda t, n: record_in(t, f"/edges/record{n}", n)),
     Limit("the id of a chunkserver", lambda t, n: server(t, server_id="s" * n), 64, 65, "64", None),
+    Limit("the address of a chunkserver",
+          lambda t, n: server(t, server_id=f"a{n}", advertise=address_of(n)), 256, 257, "64", None),
     Limit("a failure domain",
           lambda t, n: server(t, server_id=f"d{n}", failure_domain="d" * n), 128, 129, "64", None),
 ]

@@ -106,6 +106,17 @@ class FaultsTest(ClusterTest):
         self.assertEqual(self.cluster.primary(PATH), primary)
         self.finish()
 
+    def test_a_master_that_stands_still_delays_no_append(self):
+        self.start(chunk_size="256MiB", **CALM)
+        primary = self.cluster.primary(PATH)
+        self.cluster.master.pause()
+        self.await_progress(500)
+        self.cluster.master.resume()
+        self.cluster.wait_ready()
+        self.await_progress(100)
+        self.assertEqual(self.cluster.primary(PATH), primary)
+        self.finish()
+
     def test_all_are_killed_at_once(self):
         self.start()
         for node in self.cluster.nodes():
@@ -176,14 +187,14 @@ class FaultsTest(ClusterTest):
         append.stdin.flush()
         wait_for("it to have read the record", lambda: self.unread(append.stdin) == 0)
         # It says so, although its input may go on.
-        self.assertIn(b"nothing was stored for 5 s, 1 records are under way; trying on, see "
+        self.assertIn(b"nothing was stored for 5 s, 1 record is in flight; trying on, see "
                       b"--give-up", append.stderr.readline())
         # And what the master says, who knows that they are gone.
         self.assertTrue(append.stderr.readline().startswith(b"  "))
         append.stdin.close()
         append.send_signal(signal.SIGTERM)
         self.assertEqual(append.wait(PATIENCE_S), 75)
-        self.assertIn(b"1 of 1 records were not acknowledged", append.stderr.read())
+        self.assertIn(b"1 of 1 record was not acknowledged", append.stderr.read())
         append.stdout.close()
         append.stderr.close()
 
@@ -192,6 +203,36 @@ class FaultsTest(ClusterTest):
         count = array.array("i", [0])
         fcntl.ioctl(pipe, termios.FIONREAD, count)
         return count[0]
+
+    def test_a_file_that_is_removed_while_records_are_in_flight(self):
+        """Nobody can be asked any more whether they were stored, and that is what is said."""
+        cluster = self.start_cluster(**CALM)
+        for now in ([], ["--now"]):
+            path = PATH + "".join(now)
+            cluster.command("create", path)
+            with subprocess.Popen([binary("leasehold"), "append", path], env=cluster.environment(),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as append:
+                append.stdin.write(b"one\n")
+                append.stdin.flush()
+                wait_for("a record", lambda p=path: cluster.run("cat", p).stdout == b"one\n")
+                primary = cluster.servers[cluster.primary(path)]
+                primary.pause()
+                append.stdin.write(b"two\n")
+                append.stdin.flush()
+                time.sleep(0.5)  # it is sent
+                cluster.command("rm", *now, path)
+                append.stdin.close()
+                self.assertEqual(append.wait(PATIENCE_S), 1)
+                said = append.stderr.read().decode()
+                self.assertIn("(NOT_FOUND)", said)
+                self.assertIn("1 of 2 records was not acknowledged; each may have been stored "
+                              "before the file was removed", said)
+            primary.resume()
+            cluster.wait_ready()
+            if not now:
+                cluster.command("restore", path)
+                self.assertIn(cluster.command("cat", path), (b"one\n", b"one\ntwo\n"))
 
     def test_sixteen_appenders_at_once(self):
         self.start(writers=16)

@@ -2,6 +2,7 @@
 """Bad input, on real processes: each gets an error that names the thing, and nothing is lost."""
 
 import os
+import re
 import shutil
 import signal
 import struct
@@ -264,6 +265,20 @@ class CommandInputTest(ClusterTest):
         self.assert_fails(64, "leasehold --help", "xyzzy")
         self.assert_fails(64, "--no-such-option", "--no-such-option", "ls")
 
+    def test_help_fits_a_terminal(self):
+        def lines(*argv):
+            return subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=True,
+                                  stdin=subprocess.DEVNULL).stdout.decode().split("\n")
+
+        count = 0
+        for program in ("leasehold", "leasehold-sim", "leasehold-master", "leasehold-chunkserver"):
+            commands = re.search("^commands='(.*)'", lines(binary(program), "--help=words")[0])
+            for command in [None, *(commands.group(1).split()[:-1] if commands else ())]:  # help
+                count += 1
+                for line in lines(binary(program), *([command] if command else []), "--help"):
+                    self.assertLessEqual(len(line), 120, f"{program} {command}: {line}")
+        self.assertGreater(count, 40)
+
     def test_files(self):
         self.assert_fails(1, "/missing", "stat", "/missing")
         self.assert_fails(1, "/missing", "cat", "/missing")
@@ -355,6 +370,10 @@ class CommandInputTest(ClusterTest):
         self.assertIn(b", 0 chunks of at most ", self.cluster.command("stat", "/few"))
         said = self.cluster.command("append", "/few", stdin=b"x" * 14 + b"\n")
         self.assertIn(b"1 record, 14 bytes in ", said)
+        said = self.cluster.command("append", "/few", stdin=b"x\n")
+        self.assertIn(b"1 record, 1 byte in ", said)
+        self.assertNotIn(b"0 bytes/s", said)
+        self.assertIn(b", 1 replica (at least 1), ", self.cluster.command("stat", "/few"))
         said = self.cluster.command("append", "/few", stdin=b"x" * 2000 + b"\n")
         self.assertIn(b"1 record, 2000 bytes (2.0 kB) in ", said)
         self.assertIn(b", 1 chunk of at most ", self.cluster.command("stat", "/few"))

@@ -403,7 +403,7 @@ class LeasesTest(ClusterTest):
         refused = self.cluster.run("append", "/log", stdin=b"stray\n")
         self.assertEqual(refused.returncode, 1)
         self.assertIn(b"STALE_TOKEN", refused.stderr)
-        self.assertIn(b"1 of 1 records were not acknowledged; none of them is stored",
+        self.assertIn(b"1 of 1 record was not acknowledged; none of them is stored",
                       refused.stderr)
         refused = self.cluster.run("append", "--json", "/log", stdin=b"stray\n")
         said = json.loads(refused.stdout)
@@ -445,7 +445,7 @@ class LeasesTest(ClusterTest):
         self.run_with("cancel", LOCK, "--why=the test says so")
         self.assertEqual(append.wait(), 76)
         append.stdin.close()
-        self.assertIn(b"1 records are stored", append.stderr.read())
+        self.assertIn(b"1 record is stored", append.stderr.read())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -26,6 +27,12 @@ CREATE = b"/leasehold.Master/Create"
 APPEND = b"/leasehold.ChunkServer/Append"
 READ = b"/leasehold.ChunkServer/Read"
 WATCH = b"/grpc.health.v1.Health/Watch"
+
+
+def listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def resident_mib(node):
@@ -129,13 +136,23 @@ class ConnectionsTest(Limits):
         self.assert_well()
 
     def test_too_few_descriptors(self):
-        for name, limit in (("leasehold-master", 90), ("leasehold-chunkserver", 90)):
-            result = subprocess.run(
-                ["/bin/sh", "-c", f'ulimit -n {limit}; exec "$0" "$@"', binary(name),
-                 f"--listen=127.0.0.1:{free_port()}", f"--data-dir={self.folder}/{name}"],
-                capture_output=True, timeout=PATIENCE_S, check=False)
-            self.assertEqual(result.returncode, 71, result.stderr)
-            self.assertIn(b"this process may open 90 files", result.stderr)
+        for name in ("leasehold-master", "leasehold-chunkserver"):
+            for limit, flags, least in ((90, [], 112), (111, [], 112), (112, [], None),
+                                        (127, ["--max-connections=32"], 128),
+                                        (128, ["--max-connections=32"], None)):
+                port = free_port()
+                with subprocess.Popen(
+                        ["/bin/sh", "-c", f'ulimit -n {limit}; exec "$0" "$@"', binary(name),
+                         f"--listen=127.0.0.1:{port}", f"--data-dir={self.folder}/{name}", *flags],
+                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                    if least is None:
+                        wait_for(f"{name} with {limit} to answer", lambda: listens(port))
+                        process.terminate()
+                    said = process.stderr.read().decode()
+                    self.assertEqual(process.wait(PATIENCE_S), 71 if least else 0, said)
+                if least:
+                    self.assertIn(f"this process may open {limit} files", said)
+                    self.assertIn(f"it needs at least {least}:", said)
 
     def test_a_deaf_server_ends(self):
         self.start(flags=["--deaf-after=3s"])

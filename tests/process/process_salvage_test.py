@@ -115,6 +115,39 @@ class SalvageTest(ClusterTest):
         self.assertEqual(records, [r for r in RECORDS if r in set(records)])
         self.assertGreater(len(records), len(RECORDS) - 40)
 
+    def test_the_chunk_that_is_not_sealed(self):
+        """Another batch rots at each of its members. Each is whole at two, and no member is."""
+        self.start_cluster(servers=3, **CALM)
+        self.cluster.command("create", PATH)
+        for record in RECORDS[:6]:
+            self.cluster.command("append", PATH, stdin=record + b"\n")
+        whole = json.loads(self.cluster.command("salvage", "--json", PATH))
+        self.assertEqual((whole["chunks_open"], whole["chunks_open_damaged"],
+                          whole["open_problems"]), (1, 0, []))
+        self.assertRegex(self.cluster.command("salvage", PATH).decode(), "nothing is lost\n$")
+        self.cluster.command("recall", "--only-release", PATH)
+        chunk, = self.cluster.chunks(PATH)
+        for i, server in enumerate(("cs1", "cs2", "cs3")):
+            self.flip(chunk, (server,), 2 * i * len(RECORDS[0]) + 300)
+
+        found = self.salvage(status=2)
+        self.assertEqual((found["chunks"], found["chunks_open_damaged"]), ([], 1))
+        self.assertIn("unreadable", [p["kind"] for p in found["open_problems"]])
+        result = self.cluster.run("salvage", PATH)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stdout.decode(), "the chunk that is not sealed is DAMAGED")
+        # All can be read, and nobody says that there is nothing more, nor that there is.
+        result = self.cluster.run("cat", "--timeout=3s", PATH)
+        self.assertEqual(result.stdout.splitlines(), RECORDS[:6])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("which is not sealed) there may be more", result.stderr.decode())
+        said = self.cluster.command("explain", PATH).decode()
+        self.assertIn("None of its replicas is whole; what is whole of each is read.", said)
+        self.assertNotIn("can be read now", said)
+        said = self.cluster.run("fsck", PATH).stdout.decode()
+        self.assertIn("DAMAGE", said)
+        self.assertIn("What is whole of the damaged replicas can be read", said)
+
     def test_a_member_that_is_away_may_have_it(self):
         sealed = self.fill()
         self.flip(sealed[0], ("cs1", "cs2"), sealed[0]["length"] // 2)

@@ -180,8 +180,19 @@ class InputTest(SimTest):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.readline()
             process.stdout.close()
-            self.assertEqual(process.wait(60), 7)
-            self.assertIn(b"cannot write", process.stderr.read())
+            self.assertEqual(process.wait(60), -signal.SIGPIPE)
+            self.assertEqual(process.stderr.read(), b"")
+        story = self.file("a.scenario", SHOWS_BUG)
+        for args, status in ((["bugs"], -signal.SIGPIPE), (["--help"], -signal.SIGPIPE),
+                             (["run", "--seed=1", "--profile=calm"], -signal.SIGPIPE),
+                             (["replay", story, "--plant=" + BUG], 1),
+                             (["run", "--seed=x"], 2)):
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = simulator(*args, stdout=writing)
+            os.close(writing)
+            self.assertEqual(done.returncode, status, (args, done.stderr))
+            self.assertNotIn("cannot write", done.stderr)
 
 
 class RunTest(SimTest):

@@ -420,7 +420,8 @@ static void a_shell_is_told_what_it_may_complete(void **state)
         "--session-term= --log-format= --master= --transfer --config= --help --version'\n"
         "values=' --log-format=text --log-format=json'\n"
         "files=' --config'\n"
-        "arguments=' PATH'\n");
+        "arguments=' PATH'\n"
+        "subcommands=''\n");
     free(words);
 }
 

@@ -342,7 +342,7 @@ static void what_is_wrong_is_said(void **state)
     lh_top_history_add(&h, s);
     char *text = seen_at(&h, LH_TOP_OVERVIEW, 80, 10000);
     hides(text, "nothing is wrong");
-    shows(text, "! 1 chunks have no replica that can be read: start the servers that are away;\n"
+    shows(text, "! 1 chunk has no replica that can be read: start the servers that are away;\n"
                 "  leasehold fsck names the chunks\n");
     shows(text, "! chunks with a single good replica: 2\n");
     shows(text, "! cs2 has been away for 90.0 s: what it has is copied elsewhere in 3.5 min\n");

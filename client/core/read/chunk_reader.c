@@ -193,11 +193,19 @@ static void damaged_everywhere(struct lh_client_chunk_reader *cr)
     for (size_t i = 0; i < cr->chunk.member_count && n < sizeof members; i++)
         n += (size_t)snprintf(members + n, sizeof members - n, "%s%s", i > 0 ? ", " : "",
             cr->chunk.members[i].server_id);
-    snprintf(text, sizeof text,
-        "%s: what begins at offset %" PRIu64 " (chunk %" PRIu64 " at %" PRIu64
-        ") is damaged at each of its members (%s): leasehold salvage says what is lost, and a "
-        "reader that skips damage goes on behind it",
-        r->path, lh_client_chunk_reader_position(cr), cr->chunk.chunk, cr->offset, members);
+    if (cr->chunk.sealed)
+        snprintf(text, sizeof text,
+            "%s: what begins at offset %" PRIu64 " (chunk %" PRIu64 " at %" PRIu64
+            ") is damaged at each of its members (%s): leasehold salvage says what is lost, and a "
+            "reader that skips damage goes on behind it",
+            r->path, lh_client_chunk_reader_position(cr), cr->chunk.chunk, cr->offset, members);
+    else /* whether anything is there only a primary could say */
+        snprintf(text, sizeof text,
+            "%s: behind offset %" PRIu64 " (chunk %" PRIu64 " at %" PRIu64
+            ", which is not sealed) there may be more: each of its members (%s) has a damaged "
+            "replica and gives nothing from there on, and it has no primary; leasehold salvage and "
+            "leasehold explain say more",
+            r->path, lh_client_chunk_reader_position(cr), cr->chunk.chunk, cr->offset, members);
     r->reason = LH_ERR_CORRUPT;
     memcpy(r->text, text, sizeof r->text);
     lh_client_reader_end_fetch(r, LH_ERR_CORRUPT, r->text);

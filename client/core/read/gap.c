@@ -84,10 +84,16 @@ static uint64_t goes_on_at(struct lh_client_chunk_reader *cr)
         const struct lh_client_tried *t = &cr->tried[i];
         if (t->said == LH_OK) {
             char what[160];
-            snprintf(what, sizeof what, "damaged at %" PRIu64 " where %.80s cannot be asked",
-                lh_client_chunk_reader_position(cr), cr->chunk.members[i].server_id);
-            lh_client_reader_say(cr->reader, LH_ERR_UNAVAILABLE, what,
-                "it may have what the others have lost, so nothing is skipped");
+            const char *why = "it may have what the others have lost, so nothing is skipped";
+            if (cr->chunk.sealed) {
+                snprintf(what, sizeof what, "damaged at %" PRIu64 " where %.80s cannot be asked",
+                    lh_client_chunk_reader_position(cr), cr->chunk.members[i].server_id);
+            } else {
+                snprintf(what, sizeof what, "damaged at %" PRIu64 " or at its end",
+                    lh_client_chunk_reader_position(cr));
+                why = "its last chunk is not sealed, so nothing of it is skipped";
+            }
+            lh_client_reader_say(cr->reader, LH_ERR_UNAVAILABLE, what, why);
             return 0;
         }
         first = t->next < first ? t->next : first;

@@ -400,10 +400,10 @@ static void explain_says_who_is_waited_for(void **state)
     cache_value(&one, ":/f");
     r.path = "/f";
     const Leasehold__ExplainReply *reply = world_reply(&w, world_call(&w, LH_METHOD_EXPLAIN, &r));
-    assert_non_null(strstr(reply->sentences[0], "1 sessions may open it without asking"));
+    assert_non_null(strstr(reply->sentences[0], "1 session may open it without asking"));
     begin_rename("/f", "/g", NULL);
     reply = world_reply(&w, world_call(&w, LH_METHOD_EXPLAIN, &r));
-    assert_non_null(strstr(reply->sentences[0], "waits until 1 sessions have dropped"));
+    assert_non_null(strstr(reply->sentences[0], "waits until 1 session has dropped"));
 }
 
 /* ---- Another master (PS-3). */

@@ -165,6 +165,49 @@ static void texts_of_strangers_are_plain(void **state)
             assert_in_range(*at, 0x20, 0x7e);
 }
 
+static void one_more_than_there_may_be_is_refused_and_who_was_there_comes_back(void **state)
+{
+    (void)state;
+    w.config.servers_max = 2;
+    world_crash(&w);
+    tries(a, NULL, true);
+    tries(b, NULL, true);
+    assert_int_equal(listed()->n_refused, 0);
+    tries(c, NULL, false);
+    const Leasehold__RefusedServer *r = only_one();
+    assert_string_equal(r->server_id, "c");
+    assert_int_equal(lh_error_from_wire(r->error), LH_ERR_NO_MEMORY);
+    assert_non_null(strstr(r->error_text, "the limit of 2 chunkservers is reached"));
+    tries(b, NULL, true);
+
+    /* Also of a master that finds them in its store. */
+    world_crash(&w);
+    tries(d, NULL, false);
+    tries(a, NULL, true);
+    tries(b, NULL, true);
+    w.config.servers_max = 3;
+    world_crash(&w);
+    tries(c, NULL, true);
+    tries(d, NULL, false);
+}
+
+static void where_it_came_from_is_an_address_as_all_others(void **state)
+{
+    static const char *const peers[][2] = {{"ipv4:10.0.0.13:41486", "10.0.0.13:41486"},
+        {"ipv6:%5B::1%5D:7", "[::1]:7"}, {"ipv6:[::1]:7", "[::1]:7"},
+        {"ipv6:%5Bfe80::1%25eth0%5D:7", "[fe80::1%eth0]:7"}, {"unix:", "unix:"}, {"ipv6:%5", "%5"},
+        {"ipv6:%", "%"}, {"ipv4:\x1b", "\\x1b"}, {"ipv6:%1b", "\\x1b"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        w.peer = peers[i][0];
+        w.identity = WRITER;
+        (void)world_end(&w, world_open_link(&w, LH_METHOD_SESSION));
+        w.identity = NULL;
+        assert_string_equal(only_one()->peer, peers[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +216,8 @@ int main(void)
         STORY(every_reason_is_shown_until_the_server_registers),
         STORY(so_many_are_kept_for_so_long),
         STORY(texts_of_strangers_are_plain),
+        STORY(one_more_than_there_may_be_is_refused_and_who_was_there_comes_back),
+        STORY(where_it_came_from_is_an_address_as_all_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -517,7 +517,7 @@ uint64_t world_open_link(struct world *w, enum lh_method method)
         .identity = w->identity,
         .link = number | LH_LINK_SERVED,
         .method = method,
-        .text = "peer"};
+        .text = w->peer != NULL ? w->peer : "peer"};
     step(w, &in);
     return in.link;
 }

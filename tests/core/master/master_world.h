@@ -51,6 +51,7 @@ struct world {
     enum lh_method methods[1 << 14]; /* of links, by number */
     uint64_t next_link;
     const char *identity;     /* of whoever opens a link or speaks now; NULL: nobody says */
+    const char *peer;         /* where whoever opens a link comes from; NULL: "peer" */
     uint64_t held;            /* the link that was held last and is not read; 0: none */
     struct called called[64]; /* in the order in which they were made */
     size_t called_count;
