@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "runtime/disk_internal.h"
 #include "runtime/log.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -392,11 +393,16 @@ int lh_disk_create(const char *dir, const struct lh_disk_options *options, struc
     pthread_mutex_init(&disk->ring_lock, NULL);
     pthread_cond_init(&disk->work, NULL);
     pthread_cond_init(&disk->idle, NULL);
-    lh_disk_ring_start(disk);
     disk->threads = lh_alloc_array(o->threads, sizeof *disk->threads);
-    for (; disk->thread_count < o->threads; disk->thread_count++) {
-        int e = pthread_create(&disk->threads[disk->thread_count], NULL, worker_main, disk);
-        LH_ASSERT(e == 0);
+    error = lh_disk_ring_start(disk, why, why_size);
+    while (error == LH_OK && disk->thread_count < o->threads) {
+        error =
+            lh_thread_start(&disk->threads[disk->thread_count], worker_main, disk, why, why_size);
+        disk->thread_count += error == LH_OK;
+    }
+    if (error != LH_OK) {
+        lh_disk_destroy(disk);
+        return error;
     }
     *out = disk;
     return LH_OK;

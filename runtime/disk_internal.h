@@ -54,7 +54,7 @@ bool lh_disk_advance(struct lh_disk_io *io, ssize_t result);
 /* disk_ring.c */
 
 /* With none, has_ring stays false. */
-void lh_disk_ring_start(struct lh_disk *disk);
+LH_MUST_USE int lh_disk_ring_start(struct lh_disk *disk, char *why, size_t why_size);
 void lh_disk_ring_stop(struct lh_disk *disk);
 
 /* A place among the operations in the ring. There are never more than the submission queue has room

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <time.h>
@@ -127,20 +128,22 @@ static void *reaper_main(void *arg)
     return NULL;
 }
 
-void lh_disk_ring_start(struct lh_disk *disk)
+int lh_disk_ring_start(struct lh_disk *disk, char *why, size_t why_size)
 {
     struct io_uring_params p = {0};
 
     if (disk->options.no_uring || io_uring_queue_init_params(RING_ENTRIES, &disk->ring, &p) != 0)
-        return;
+        return LH_OK;
     /* Without NODROP a full completion queue would lose completions. */
     if ((p.features & IORING_FEAT_NODROP) == 0) {
         io_uring_queue_exit(&disk->ring);
-        return;
+        return LH_OK;
     }
-    disk->has_ring = true;
-    int e = pthread_create(&disk->reaper, NULL, reaper_main, disk);
-    LH_ASSERT(e == 0);
+    int error = lh_thread_start(&disk->reaper, reaper_main, disk, why, why_size);
+    disk->has_ring = error == LH_OK;
+    if (error != LH_OK)
+        io_uring_queue_exit(&disk->ring);
+    return error;
 }
 
 void lh_disk_ring_stop(struct lh_disk *disk)
