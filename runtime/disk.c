@@ -100,7 +100,7 @@ static bool prepare(struct lh_disk_io *io)
 static _Thread_local bool looks_next;
 
 /* For the threads. What follows from a worker's operation needs no other one to be woken. */
-static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
+void lh_disk_enqueue(struct lh_disk *disk, struct lh_disk_io *io)
 {
     pthread_mutex_lock(&disk->lock);
     *disk->queue_end = io;
@@ -120,7 +120,7 @@ static void ask_relief(struct lh_disk *disk)
     disk->under_way += first;
     pthread_mutex_unlock(&disk->lock);
     if (first)
-        enqueue(disk, &disk->relief);
+        lh_disk_enqueue(disk, &disk->relief);
 }
 
 void lh_disk_finish(struct lh_disk_io *io)
@@ -222,7 +222,7 @@ static void do_blocking(struct lh_disk_io *io)
 static void relieve(struct lh_disk *disk)
 {
     if (lh_files_relieve(disk->files)) {
-        enqueue(disk, &disk->relief);
+        lh_disk_enqueue(disk, &disk->relief);
         return;
     }
     pthread_mutex_lock(&disk->lock);
@@ -360,7 +360,7 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
     if (!threads && lh_disk_ring_enter(disk))
         lh_disk_ring_submit(disk, io);
     else
-        enqueue(disk, io);
+        lh_disk_enqueue(disk, io);
     return false;
 }
 

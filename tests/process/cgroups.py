@@ -3,6 +3,8 @@
 import os
 import tempfile
 
+from process_cluster import wait_for
+
 # Of the first version each controller has a tree of its own; the second has one tree.
 _PARENTS = ("/sys/fs/cgroup/{}", "/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 
@@ -33,5 +35,11 @@ class Group:
             return text.read()
 
     def remove(self):
-        """When its processes have ended."""
-        os.rmdir(self.folder)
+        """When its processes have ended: it is theirs for a moment still."""
+        def removed():
+            try:
+                os.rmdir(self.folder)
+            except OSError:
+                return False
+            return True
+        wait_for(f"{self.folder} is removed", removed)

@@ -174,6 +174,43 @@ class ShortageTest(ClusterTest):
         self.test_chunkserver()
         self.list_files()
 
+    def test_servers_at_their_limit_of_tasks_go_on(self):
+        """The kernel has threads of its own for io_uring, which count: without them the disk is not
+        broken."""
+        groups = {}
+
+        def host(name):
+            node = process_cluster.Host()
+            if name != "clients":
+                groups[name] = Group("pids", "pids.max")
+                node.prefix = groups[name].prefix
+            return node
+
+        def remove():
+            self.cluster.cleanup()
+            for group in groups.values():
+                group.remove()
+        try:
+            Group("pids", "pids.max").remove()
+        except PermissionError as error:
+            self.skipTest(str(error))
+        self.start_cluster(servers=3, host=host, **CALM)
+        self.addCleanup(remove)
+        for group in groups.values():
+            group.write("pids.max", group.read("pids.current").strip())
+        for durability in "synced", "buffered":
+            path = "/" + durability
+            self.cluster.command("create", "--replication=3", f"--durability={durability}", path)
+            records = b"".join(b"%0999d\n" % i for i in range(2000))
+            self.cluster.command("append", path, stdin=records)
+            self.assertEqual(self.cluster.command("cat", path), records)
+            self.cluster.assert_replicas_identical(path)
+        limited = [n for n, g in groups.items() if g.read("pids.events").split()[1] != "0"]
+        self.assertTrue(any(name != "master" for name in limited), limited)
+        for node in self.cluster.nodes():
+            self.assertTrue(node.running(), node.name)
+            self.assertNotIn("the disk cannot be written", node.log_text())
+
     # Programs.
 
     def build(self):
