@@ -1,8 +1,9 @@
 #include "admission/pacing.h"
 
+#include "runtime/thread.h"
+
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -40,19 +41,12 @@ static void *pacing_main(void *arg)
 
 bool lh_pacing_begin(bool (*housekeep)(void))
 {
-    pthread_t thread;
-    sigset_t all, before;
-
     if (!pacing.running) {
         pacing.housekeep = housekeep;
         (void)sem_init(&pacing.begun, 0, 0);
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        pacing.running = pthread_create(&thread, NULL, pacing_main, NULL) == 0;
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pacing.running = lh_thread_start(NULL, pacing_main, NULL, NULL, 0) == LH_OK;
         if (!pacing.running)
             return false;
-        (void)pthread_detach(thread);
     }
     (void)sem_post(&pacing.begun);
     return true;

@@ -13,8 +13,8 @@
 #include "grpc/queues.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "grpc/internal.h"
+#include "runtime/thread.h"
 
 #include <grpc/support/time.h>
 #include <stdlib.h>
@@ -49,36 +49,52 @@ static void *poll_thread(void *arg)
 
 /* ---- Shared ones ---- */
 
-static void start_thread(struct queue *q)
-{
-    int e = pthread_create(&q->threads[q->thread_count], NULL, poll_thread, q->grpc);
-
-    LH_ASSERT(e == 0);
-    q->thread_count++;
-}
-
 static void end_queue(struct queue *q)
 {
     grpc_completion_queue_shutdown(q->grpc);
+    if (q->thread_count == 0) /* nothing was begun in it: there is its end alone to be taken */
+        (void)poll_thread(q->grpc);
     for (unsigned i = 0; i < q->thread_count; i++)
         pthread_join(q->threads[i], NULL);
     grpc_completion_queue_destroy(q->grpc);
     free(q->threads);
 }
 
-static struct shared_queue *new_shared(void)
+/* An error leaves a queue that end_queue() is due for. */
+static int begin_queue(struct queue *q, unsigned threads, char *why, size_t why_size)
+{
+    int error = LH_OK;
+
+    q->grpc = grpc_completion_queue_create_for_next(NULL);
+    q->threads = lh_alloc_array(threads, sizeof *q->threads);
+    while (error == LH_OK && q->thread_count < threads) {
+        error = lh_thread_start(&q->threads[q->thread_count], poll_thread, q->grpc, why, why_size);
+        q->thread_count += error == LH_OK;
+    }
+    return error;
+}
+
+static void end_shared(struct shared_queue *s)
+{
+    end_queue(&s->queue);
+    free(s);
+    grpc_shutdown();
+}
+
+static struct shared_queue *new_shared(char *why, size_t why_size)
 {
     struct shared_queue *s = lh_alloc(sizeof *s);
 
     grpc_init(); /* it may outlive the rpc that it is made for */
-    s->queue.grpc = grpc_completion_queue_create_for_next(NULL);
-    s->queue.threads = lh_alloc(sizeof *s->queue.threads);
-    start_thread(&s->queue);
-    return s;
+    if (begin_queue(&s->queue, 1, why, why_size) == LH_OK)
+        return s;
+    end_shared(s);
+    return NULL;
 }
 
-/* One that nobody uses, if there may be one more, or else the one that the fewest use. */
-static struct shared_queue *take_shared(void)
+/* One that nobody uses, if there may be one more, or else the one that the fewest use. NULL: there
+ * is no thread for the first. */
+static struct shared_queue *take_shared(char *why, size_t why_size)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t most = processors < 1 ? 1 : processors > SHARED_MAX ? SHARED_MAX : (size_t)processors;
@@ -89,9 +105,10 @@ static struct shared_queue *take_shared(void)
         if (shared.queues[i] == NULL || shared.queues[i]->users < (*least)->users)
             least = &shared.queues[i];
     if (*least == NULL)
-        *least = new_shared();
+        *least = new_shared(why, why_size);
     struct shared_queue *taken = *least;
-    taken->users++;
+    if (taken != NULL)
+        taken->users++;
     pthread_mutex_unlock(&shared.lock);
     return taken;
 }
@@ -104,34 +121,44 @@ static void leave_shared(struct shared_queue *s)
         if (shared.queues[i] == s)
             shared.queues[i] = NULL;
     pthread_mutex_unlock(&shared.lock);
-    if (!last)
-        return;
-    end_queue(&s->queue);
-    free(s);
-    grpc_shutdown();
+    if (last)
+        end_shared(s);
 }
 
 /* ---- Of an rpc ---- */
 
-void lh_rpc_queues_create(struct lh_rpc *rpc, bool serves)
+/* What gRPC starts and opens by itself as it begins, and two more. Where it gets none of these it
+ * ends the process, has no timers, or hangs when it is to end. */
+#define GRPC_THREADS     6u
+#define GRPC_DESCRIPTORS 8u
+/* And its event engine's, one for each processor, between these. */
+#define GRPC_ENGINE_MIN 2
+#define GRPC_ENGINE_MAX 32
+
+int lh_rpc_queues_probe(unsigned threads, char *why, size_t why_size)
 {
-    if (!serves && rpc->config.threads <= 1)
-        rpc->shared_queue = take_shared();
-    rpc->queues[0].grpc = rpc->shared_queue != NULL ? rpc->shared_queue->queue.grpc
-                                                    : grpc_completion_queue_create_for_next(NULL);
-    rpc->queue_count = 1;
+    long engine = sysconf(_SC_NPROCESSORS_ONLN);
+
+    engine = engine < GRPC_ENGINE_MIN ? GRPC_ENGINE_MIN : engine;
+    engine = engine > GRPC_ENGINE_MAX ? GRPC_ENGINE_MAX : engine;
+    return lh_threads_probe(GRPC_THREADS + (unsigned)engine + (threads == 0 ? 1 : threads),
+        GRPC_DESCRIPTORS, why, why_size);
 }
 
-void lh_rpc_queues_start(struct lh_rpc *rpc)
+int lh_rpc_queues_create(struct lh_rpc *rpc, bool serves, char *why, size_t why_size)
 {
-    struct queue *q = &rpc->queues[0];
     unsigned wanted = rpc->config.threads == 0 ? 1 : rpc->config.threads;
 
-    if (rpc->shared_queue != NULL)
-        return;
-    q->threads = lh_alloc_array(wanted, sizeof *q->threads);
-    while (q->thread_count < wanted)
-        start_thread(q);
+    if (serves || wanted > 1) {
+        rpc->queue_count = 1;
+        return begin_queue(&rpc->queues[0], wanted, why, why_size);
+    }
+    rpc->shared_queue = take_shared(why, why_size);
+    if (rpc->shared_queue == NULL)
+        return LH_ERR_SYSTEM;
+    rpc->queues[0].grpc = rpc->shared_queue->queue.grpc;
+    rpc->queue_count = 1;
+    return LH_OK;
 }
 
 /* Opens a further queue; NULL: there can be none. With rpc->lock held. */
@@ -141,16 +168,11 @@ static struct queue *open_queue(struct lh_rpc *rpc)
 
     if (rpc->queue_count == QUEUES_MAX)
         return NULL;
-    q->grpc = grpc_completion_queue_create_for_next(NULL);
-    q->threads = lh_alloc(sizeof *q->threads);
-    if (pthread_create(q->threads, NULL, poll_thread, q->grpc) != 0) {
-        grpc_completion_queue_shutdown(q->grpc);
-        grpc_completion_queue_destroy(q->grpc);
-        free(q->threads);
+    if (begin_queue(q, 1, NULL, 0) != LH_OK) {
+        end_queue(q);
         *q = (struct queue){0};
         return NULL;
     }
-    q->thread_count = 1;
     rpc->queue_count++;
     return q;
 }

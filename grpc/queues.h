@@ -1,6 +1,8 @@
 /* Completion queues, and the threads that wait for them. */
 #pragma once
 
+#include "base/error.h"
+
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,8 +23,10 @@ struct queue {
     unsigned calls;        /* served ones, and those that may come; under rpc->lock */
 };
 
-void lh_rpc_queues_create(struct lh_rpc *rpc, bool serves);
-void lh_rpc_queues_start(struct lh_rpc *rpc);
+/* Before anything of gRPC's: whether it can begin. Errors as lh_thread_start(). */
+LH_MUST_USE int lh_rpc_queues_probe(unsigned threads, char *why, size_t why_size);
+/* With its threads. Errors as lh_thread_start(); lh_rpc_queues_destroy() is due all the same. */
+LH_MUST_USE int lh_rpc_queues_create(struct lh_rpc *rpc, bool serves, char *why, size_t why_size);
 void lh_rpc_queues_destroy(struct lh_rpc *rpc);
 /* Where the events of the next served call shall come. It counts there until _leave(). */
 struct queue *lh_rpc_queue_take(struct lh_rpc *rpc);

@@ -10,6 +10,7 @@
 #include "grpc/rpc.h"
 #include "grpc/services.h"
 #include "proto/codec.h"
+#include "runtime/thread.h"
 
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
@@ -334,8 +335,11 @@ static int open_tls(
 int lh_rpc_create(
     const struct lh_transport_config *config, struct lh_rpc **out, char *why, size_t why_size)
 {
-    struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
+    int error = lh_rpc_queues_probe(config->threads, why, why_size);
 
+    if (error != LH_OK)
+        return error;
+    struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
     atomic_init(&rpc->references, 1);
     rpc->config = *config;
     rpc->config.listen = NULL;
@@ -367,8 +371,9 @@ int lh_rpc_create(
     atomic_store(&begun, true);
     bool serves = config->listen != NULL || config->handed;
     pthread_rwlock_init(&rpc->handing_lock, NULL);
-    lh_rpc_queues_create(rpc, serves);
-    int error = open_tls(rpc, config, why, why_size);
+    error = lh_rpc_queues_create(rpc, serves, why, why_size);
+    if (error == LH_OK)
+        error = open_tls(rpc, config, why, why_size);
     if (error == LH_OK && serves)
         error = listen_on(rpc, config->listen, why, why_size);
     if (error != LH_OK) {
@@ -379,18 +384,17 @@ int lh_rpc_create(
     return LH_OK;
 }
 
-static void start_threads(struct lh_rpc *rpc)
+static void start_server(struct lh_rpc *rpc)
 {
     rpc->started = true;
     if (rpc->server != NULL)
         grpc_server_start(rpc->server);
-    lh_rpc_queues_start(rpc);
 }
 
 void lh_rpc_start(struct lh_rpc *rpc)
 {
     LH_ASSERT(!rpc->started);
-    start_threads(rpc);
+    start_server(rpc);
     if (rpc->server == NULL)
         return;
     rpc->acceptors = lh_alloc_array(ACCEPTORS, sizeof *rpc->acceptors);
@@ -471,7 +475,7 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     if (rpc == NULL)
         return;
     if (!rpc->started)
-        start_threads(rpc); /* the shutdown's events need somebody to take them */
+        start_server(rpc); /* gRPC shuts down only what was started */
 
     pthread_mutex_lock(&rpc->lock);
     rpc->stopping = true;

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "runtime/disk_internal.h"
 #include "runtime/log.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +100,7 @@ static bool prepare(struct lh_disk_io *io)
 static _Thread_local bool looks_next;
 
 /* For the threads. What follows from a worker's operation needs no other one to be woken. */
-static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
+void lh_disk_enqueue(struct lh_disk *disk, struct lh_disk_io *io)
 {
     pthread_mutex_lock(&disk->lock);
     *disk->queue_end = io;
@@ -119,7 +120,7 @@ static void ask_relief(struct lh_disk *disk)
     disk->under_way += first;
     pthread_mutex_unlock(&disk->lock);
     if (first)
-        enqueue(disk, &disk->relief);
+        lh_disk_enqueue(disk, &disk->relief);
 }
 
 void lh_disk_finish(struct lh_disk_io *io)
@@ -221,7 +222,7 @@ static void do_blocking(struct lh_disk_io *io)
 static void relieve(struct lh_disk *disk)
 {
     if (lh_files_relieve(disk->files)) {
-        enqueue(disk, &disk->relief);
+        lh_disk_enqueue(disk, &disk->relief);
         return;
     }
     pthread_mutex_lock(&disk->lock);
@@ -359,7 +360,7 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
     if (!threads && lh_disk_ring_enter(disk))
         lh_disk_ring_submit(disk, io);
     else
-        enqueue(disk, io);
+        lh_disk_enqueue(disk, io);
     return false;
 }
 
@@ -392,11 +393,16 @@ int lh_disk_create(const char *dir, const struct lh_disk_options *options, struc
     pthread_mutex_init(&disk->ring_lock, NULL);
     pthread_cond_init(&disk->work, NULL);
     pthread_cond_init(&disk->idle, NULL);
-    lh_disk_ring_start(disk);
     disk->threads = lh_alloc_array(o->threads, sizeof *disk->threads);
-    for (; disk->thread_count < o->threads; disk->thread_count++) {
-        int e = pthread_create(&disk->threads[disk->thread_count], NULL, worker_main, disk);
-        LH_ASSERT(e == 0);
+    error = lh_disk_ring_start(disk, why, why_size);
+    while (error == LH_OK && disk->thread_count < o->threads) {
+        error =
+            lh_thread_start(&disk->threads[disk->thread_count], worker_main, disk, why, why_size);
+        disk->thread_count += error == LH_OK;
+    }
+    if (error != LH_OK) {
+        lh_disk_destroy(disk);
+        return error;
     }
     *out = disk;
     return LH_OK;

@@ -55,7 +55,8 @@ struct lh_disk_io {
 };
 
 /* Opens (and creates, with its parents' exception) <dir>/chunks. `why` gets a sentence on failure.
- * Errors: what lh_error_from_errno() says. `options` may be NULL. */
+ * Errors: what lh_error_from_errno() says; SYSTEM: there is no thread to be had. `options` may be
+ * NULL. */
 LH_MUST_USE int lh_disk_create(const char *dir, const struct lh_disk_options *options,
     struct lh_disk **disk, char *why, size_t why_size);
 

@@ -22,6 +22,7 @@ struct lh_disk {
     struct io_uring ring;
     pthread_mutex_t ring_lock; /* for submitting */
     unsigned in_ring;
+    bool ring_short; /* the reaper's: it was said that the kernel had no thread */
     /* The kernel orders a submission before its completion. Stated here again, since thread
      * sanitizers do not see into the ring: added to before the one, read after the other. */
     _Atomic unsigned ring_posts;
@@ -54,7 +55,7 @@ bool lh_disk_advance(struct lh_disk_io *io, ssize_t result);
 /* disk_ring.c */
 
 /* With none, has_ring stays false. */
-void lh_disk_ring_start(struct lh_disk *disk);
+LH_MUST_USE int lh_disk_ring_start(struct lh_disk *disk, char *why, size_t why_size);
 void lh_disk_ring_stop(struct lh_disk *disk);
 
 /* A place among the operations in the ring. There are never more than the submission queue has room
@@ -70,6 +71,9 @@ void lh_disk_ring_submit(struct lh_disk *disk, struct lh_disk_io *io);
 /* The lh_error of what the system says, and a line for the operator that names the file and what
  * was done with it: to the core one error is much like another. */
 int lh_disk_refused(const struct lh_disk_io *io, int system_errno);
+
+/* Leaves it to the threads. */
+void lh_disk_enqueue(struct lh_disk *disk, struct lh_disk_io *io);
 
 /* Gives back what the operation has had, and puts its result together. */
 void lh_disk_finish(struct lh_disk_io *io);

@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/log.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <time.h>
@@ -80,6 +82,18 @@ static bool ring_completed(struct lh_disk_io *io, int result)
     return lh_disk_advance(io, result);
 }
 
+/* The kernel cancels what it has no thread of its own for: nothing was tried, so a sync that comes
+ * back has lost no error (FAIL-5). Threads are had already. */
+static void do_without_ring(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    if (!disk->ring_short)
+        lh_log(LH_WARN, "disk",
+            "the kernel cannot start a thread for io_uring, and others do its "
+            "work; " LH_THREAD_LIMITS);
+    disk->ring_short = true;
+    lh_disk_enqueue(disk, io);
+}
+
 static void *reaper_main(void *arg)
 {
     struct lh_disk *disk = arg;
@@ -90,6 +104,7 @@ static void *reaper_main(void *arg)
         struct lh_disk_io *first = NULL, **last = &first;
         struct lh_disk_io *again = NULL;
         uint64_t count = 0;
+        unsigned cancelled = 0;
 
         int r = io_uring_wait_cqe(&disk->ring, &cqes[0]);
         if (r == -EINTR || r == -EAGAIN)
@@ -103,7 +118,10 @@ static void *reaper_main(void *arg)
                 stop = true;
                 continue;
             }
-            if (ring_completed(io, cqes[i]->res)) {
+            if (cqes[i]->res == -ECANCELED) {
+                do_without_ring(disk, io);
+                cancelled++;
+            } else if (ring_completed(io, cqes[i]->res)) {
                 lh_disk_finish(io);
                 io->next = NULL;
                 *last = io;
@@ -121,26 +139,28 @@ static void *reaper_main(void *arg)
             io->next = NULL;
             lh_disk_ring_submit(disk, io);
         }
-        ring_leave(disk, (unsigned)count);
+        ring_leave(disk, (unsigned)count + cancelled);
         lh_disk_notify(disk, first, count);
     }
     return NULL;
 }
 
-void lh_disk_ring_start(struct lh_disk *disk)
+int lh_disk_ring_start(struct lh_disk *disk, char *why, size_t why_size)
 {
     struct io_uring_params p = {0};
 
     if (disk->options.no_uring || io_uring_queue_init_params(RING_ENTRIES, &disk->ring, &p) != 0)
-        return;
+        return LH_OK;
     /* Without NODROP a full completion queue would lose completions. */
     if ((p.features & IORING_FEAT_NODROP) == 0) {
         io_uring_queue_exit(&disk->ring);
-        return;
+        return LH_OK;
     }
-    disk->has_ring = true;
-    int e = pthread_create(&disk->reaper, NULL, reaper_main, disk);
-    LH_ASSERT(e == 0);
+    int error = lh_thread_start(&disk->reaper, reaper_main, disk, why, why_size);
+    disk->has_ring = error == LH_OK;
+    if (error != LH_OK)
+        io_uring_queue_exit(&disk->ring);
+    return error;
 }
 
 void lh_disk_ring_stop(struct lh_disk *disk)

@@ -2,9 +2,9 @@
 
 #include "admission/admission.h"
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "grpc/rpc.h"
 #include "runtime/log.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -156,7 +156,15 @@ static void *probe_main(void *arg)
     return NULL;
 }
 
-struct lh_listener_probe *lh_listener_probe_start(const struct lh_listener_probe_config *config)
+static void end(struct lh_listener_probe *h)
+{
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+struct lh_listener_probe *lh_listener_probe_start(
+    const struct lh_listener_probe_config *config, char *why, size_t why_size)
 {
     struct lh_listener_probe *h = lh_alloc(sizeof *h);
     pthread_condattr_t monotonic;
@@ -168,9 +176,10 @@ struct lh_listener_probe *lh_listener_probe_start(const struct lh_listener_probe
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&h->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int e = pthread_create(&h->thread, NULL, probe_main, h);
-    LH_ASSERT(e == 0);
-    return h;
+    if (lh_thread_start(&h->thread, probe_main, h, why, why_size) == LH_OK)
+        return h;
+    end(h);
+    return NULL;
 }
 
 void lh_listener_probe_stop(struct lh_listener_probe *h)
@@ -182,9 +191,7 @@ void lh_listener_probe_stop(struct lh_listener_probe *h)
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     pthread_join(h->thread, NULL);
-    pthread_cond_destroy(&h->changed);
-    pthread_mutex_destroy(&h->lock);
-    free(h);
+    end(h);
 }
 
 uint64_t lh_listener_probe_failures(void)

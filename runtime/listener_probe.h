@@ -23,8 +23,9 @@ struct lh_listener_probe_config {
 };
 
 /* Starts a thread that listens to itself, and that tends the loop's network. The config is copied,
- * what it points to must stay. */
-struct lh_listener_probe *lh_listener_probe_start(const struct lh_listener_probe_config *config);
+ * what it points to must stay. NULL: there is no thread to be had; `why` has a sentence. */
+struct lh_listener_probe *lh_listener_probe_start(
+    const struct lh_listener_probe_config *config, char *why, size_t why_size);
 
 /* Ends it; waits for a try that is under way. NULL is allowed. */
 void lh_listener_probe_stop(struct lh_listener_probe *probe);

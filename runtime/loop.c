@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "runtime/dispatch.h"
+#include "runtime/thread.h"
 #include "runtime/transports.h"
 
 #include <errno.h>
@@ -153,6 +154,15 @@ static void init_sync(struct lh_loop *loop)
     pthread_condattr_destroy(&monotonic);
 }
 
+static void stop_timer(struct lh_loop *loop)
+{
+    struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
+
+    atomic_store(&loop->ending, true);
+    timerfd_settime(loop->timer_fd, 0, &soon, NULL);
+    pthread_join(loop->timer_thread, NULL);
+}
+
 static void loop_free(struct lh_loop *loop)
 {
     for (int i = 0; i < DISPATCHES_KEPT; i++)
@@ -182,12 +192,19 @@ int lh_loop_create(
     init_sync(loop);
     loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     if (loop->timer_fd < 0) {
-        int error = lh_error_from_errno(errno);
-        snprintf(why, why_size, "cannot make a timer: %s", strerror(errno));
+        int error = lh_why(LH_ERR_SYSTEM, why, why_size,
+            "cannot make a timer: %s; " LH_DESCRIPTOR_LIMIT, strerror(errno));
         loop_free(loop);
         return error;
     }
-    int error = lh_loop_network_create(loop, why, why_size);
+    /* All that there may be a shortage of is taken before anything runs. Until the timer is set its
+     * thread waits. */
+    int error = lh_thread_start(&loop->timer_thread, timer_main, loop, why, why_size);
+    if (error == LH_OK) {
+        error = lh_loop_network_create(loop, why, why_size);
+        if (error != LH_OK)
+            stop_timer(loop);
+    }
     if (error != LH_OK) {
         loop_free(loop);
         return error;
@@ -202,21 +219,10 @@ void lh_loop_start(struct lh_loop *loop)
 {
     LH_ASSERT(!loop->started);
     loop->started = true;
-    int e = pthread_create(&loop->timer_thread, NULL, timer_main, loop);
-    LH_ASSERT(e == 0);
     struct lh_dispatch *d = lh_dispatch_begin(loop);
     lh_dispatch_input(d, LH_IN_TIMER);
     lh_dispatch_run(loop, d);
     lh_transport_start(loop->transport);
-}
-
-static void stop_timer(struct lh_loop *loop)
-{
-    struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
-
-    atomic_store(&loop->ending, true);
-    timerfd_settime(loop->timer_fd, 0, &soon, NULL);
-    pthread_join(loop->timer_thread, NULL);
 }
 
 void lh_loop_forks(struct lh_loop *loop, enum lh_fork where)
@@ -233,8 +239,7 @@ void lh_loop_destroy(struct lh_loop *loop)
     lh_dispatch_lock(loop);
     loop->stopped = true;
     pthread_mutex_unlock(&loop->lock);
-    if (loop->started)
-        stop_timer(loop);
+    stop_timer(loop);
     /* Once before the transport goes, so that no disk thread is still flushing links, and once
      * after, as its threads may have submitted more. */
     if (loop->config.disk != NULL)

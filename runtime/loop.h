@@ -76,15 +76,15 @@ struct lh_loop_config {
     void *arg;
 };
 
-/* Binds the port and prepares everything; nothing runs yet. Errors as lh_transport_create(), with a
- * sentence in `why`. */
+/* Binds the port and prepares everything, threads as well; nothing is done yet. Errors as
+ * lh_transport_create(), with a sentence in `why`. */
 LH_MUST_USE int lh_loop_create(
     const struct lh_loop_config *config, struct lh_loop **loop, char *why, size_t why_size);
 
 /* The TCP port listened on, 0 for none or a Unix socket. Known since lh_loop_create(). */
 int lh_loop_port(const struct lh_loop *loop);
 
-/* Starts the threads and feeds a first LH_IN_TIMER. */
+/* Accepts links from now on, and feeds a first LH_IN_TIMER. */
 void lh_loop_start(struct lh_loop *loop);
 
 /* Feeds LH_IN_CALL. Any thread, also from callbacks; not while holding lh_loop_lock(). After

@@ -1,8 +1,8 @@
 #include "runtime/manager.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "runtime/notify.h"
+#include "runtime/thread.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -76,7 +76,14 @@ static void *ping_main(void *arg)
     return NULL;
 }
 
-struct lh_manager *lh_manager_start(struct lh_loop *loop)
+static void end(struct lh_manager *m)
+{
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+struct lh_manager *lh_manager_start(struct lh_loop *loop, char *why, size_t why_size)
 {
     struct lh_manager *m = lh_alloc(sizeof *m);
     struct lh_duration watchdog = lh_notify_watchdog();
@@ -91,21 +98,22 @@ struct lh_manager *lh_manager_start(struct lh_loop *loop)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&m->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int e = pthread_create(&m->thread, NULL, ping_main, m);
-    LH_ASSERT(e == 0);
-    return m;
+    if (lh_thread_start(&m->thread, ping_main, m, why, why_size) == LH_OK)
+        return m;
+    end(m);
+    return NULL;
 }
 
 void lh_manager_stop(struct lh_manager *m)
 {
+    if (m == NULL)
+        return;
     pthread_mutex_lock(&m->lock);
     m->stopping = true;
     pthread_cond_broadcast(&m->changed);
     pthread_mutex_unlock(&m->lock);
     pthread_join(m->thread, NULL);
-    pthread_cond_destroy(&m->changed);
-    pthread_mutex_destroy(&m->lock);
-    free(m);
+    end(m);
 }
 
 bool lh_manager_is_live(char *why, size_t why_size)

@@ -3,6 +3,7 @@
 #include "admission/admission.h"
 #include "base/alloc.h"
 #include "runtime/process_metrics.h"
+#include "runtime/thread.h"
 #include "runtime/visitors.h"
 
 #include <errno.h>
@@ -252,9 +253,8 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
     const struct lh_visitors_config visitors = {.max = most,
         .address_max = most / LH_OBSERVE_ADDRESS_SHARE,
         .age_max = lh_seconds(AGE_SECONDS)};
-    o->visitors = lh_visitors_create(&visitors);
+    o->visitors = lh_visitors_create(&visitors, why, why_size);
     if (o->visitors == NULL) {
-        (void)snprintf(why, why_size, "cannot start a thread for %s", o->config.listen);
         if (pem != NULL)
             lh_tls_pem_unref(pem);
         return LH_ERR_SYSTEM;
@@ -273,6 +273,10 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
         MHD_OPTION_ARRAY, o->config.tls != NULL ? tls : none, MHD_OPTION_END);
     if (pem != NULL)
         lh_tls_pem_unref(pem); /* the server has its own copy of what it needs */
+    if (o->daemon == NULL && lh_error_from_errno(errno) == LH_ERR_SHORTAGE)
+        return lh_why(LH_ERR_SYSTEM, why, why_size,
+            "cannot serve metrics on %s: %s; " LH_THREAD_LIMITS ", or " LH_DESCRIPTOR_LIMIT,
+            o->config.listen, strerror(errno));
     if (o->daemon == NULL) {
         (void)snprintf(why, why_size, "cannot serve metrics on %s: %s", o->config.listen,
             errno == 0 ? "the address is in use or is not this machine's" : strerror(errno));

@@ -59,6 +59,7 @@ int lh_server_exit_code(int error)
 int lh_server_refused(const char *component, int error, const char *why)
 {
     lh_log(LH_ERROR, component, "%s", why);
+    lh_log_flush(); /* the process may be about to end by a signal, too */
     return lh_server_exit_code(error);
 }
 
@@ -177,40 +178,6 @@ void lh_server_take_roles(const char *component, struct lh_loop *loop,
         "the table of roles is that of %s from now on; %u streams ended, of "
         "those whom it says something else of",
         now->roles, tables.ended);
-}
-
-/* Whether others can connect to `address`: one host, one port. */
-static bool reachable(const char *address)
-{
-    static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
-    const char *colon = strrchr(address, ':');
-
-    if (lh_address_fault(address, 1) != NULL)
-        return false;
-    if (strncmp(address, "unix:", 5) == 0)
-        return true;
-    for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
-        if (strlen(any_host[i]) == (size_t)(colon - address) &&
-            strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
-            return false;
-    return true;
-}
-
-const char *lh_server_advertised(
-    const char *command, const char *advertise, const char *listen, const char *example)
-{
-    const char *address = advertise != NULL ? advertise : listen;
-
-    if (reachable(address))
-        return address;
-    if (advertise != NULL)
-        lh_say("%s: --advertise %s is not where others can connect to; give one host and one port, "
-               "for example %s\n",
-            command, advertise, example);
-    else
-        lh_say("%s: --listen %s is not where others can connect to; give --advertise too\n",
-            command, listen);
-    return NULL;
 }
 
 /* What one of several may take. */
@@ -469,10 +436,17 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         .on_deaf = on_deaf,
         .arg = (void *)(uintptr_t)server,
     };
-    struct lh_listener_probe *probe = lh_listener_probe_start(&config);
-    struct lh_manager *manager = lh_manager_start(server->loop);
-    struct lh_upkeep *upkeep = lh_upkeep_start(server, manager);
-    bool stop = wait_for_reason(server, upkeep, exit_code);
+    char why[256];
+    struct lh_listener_probe *probe = lh_listener_probe_start(&config, why, sizeof why);
+    struct lh_manager *manager =
+        probe == NULL ? NULL : lh_manager_start(server->loop, why, sizeof why);
+    struct lh_upkeep *upkeep =
+        manager == NULL ? NULL : lh_upkeep_start(server, manager, why, sizeof why);
+    bool stop = true;
+    if (upkeep != NULL)
+        stop = wait_for_reason(server, upkeep, exit_code);
+    else
+        *exit_code = lh_server_refused(server->component, LH_ERR_SYSTEM, why);
 
     lh_upkeep_end_within(
         server->component, lh_duration_add(server->stop_timeout, lh_seconds(END_SECONDS)));

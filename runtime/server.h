@@ -215,9 +215,9 @@ bool lh_server_is_live(char *why, size_t why_size);
 /* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */
 void lh_server_on_stopped(void *arg, int error);
 
-/* Returns true when SIGINT or SIGTERM asks to stop or the server has found itself deaf, to be
- * followed by lh_server_stop(); false when the core has stopped by itself. `*exit_code` is what to
- * exit with, if the stop goes well. Logs each. */
+/* Returns true when SIGINT or SIGTERM asks to stop, the server has found itself deaf or there is no
+ * thread for its upkeep, to be followed by lh_server_stop(); false when the core has stopped by
+ * itself. `*exit_code` is what to exit with, if the stop goes well. Logs each. */
 LH_MUST_USE bool lh_server_wait(const struct lh_server *server, int *exit_code);
 
 /* Stops the loop and waits for that, at most for the stop timeout; a second signal ends the process

@@ -1,12 +1,12 @@
 #include "runtime/sink.h"
 
 #include "base/say.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -199,19 +199,13 @@ static void put_last(const char *text, size_t size)
 void lh_sink_start(void)
 {
     static const struct lh_say_way way = {lh_sink_put, put_last};
-    sigset_t all, before;
-    pthread_t thread;
 
     if (started)
         return;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for others */
-    started = pthread_create(&thread, NULL, write_main, NULL) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!started)
-        return;
-    (void)pthread_detach(thread);
-    lh_say_through(&way);
+    /* Without a thread lines are written as they come. */
+    started = lh_thread_start(NULL, write_main, NULL, NULL, 0) == LH_OK;
+    if (started)
+        lh_say_through(&way);
 }
 
 void lh_sink_to(int fd)

@@ -137,12 +137,12 @@ struct lh_transport_figures {
 
 /* ---- A node's end ---- */
 
-/* Sets up the node's end and binds the port, but accepts and reports nothing before
+/* Sets up the node's end and its threads and binds the port, but accepts and reports nothing before
  * lh_transport_start(). The config is copied; its strings too. On failure `why` (of `why_size`
  * bytes) has a sentence that names the address, or the file.
  *   ADDRESS_IN_USE    somebody listens there
  *   INVALID_ARGUMENT  not an address; what lh_tls_open() finds wrong with a file
- *   UNAVAILABLE       not one of this machine */
+ *   UNAVAILABLE       not one of this machine; SYSTEM: no thread or descriptor is to be had */
 LH_MUST_USE static inline int lh_transport_create(const struct lh_transport_methods *methods,
     const struct lh_transport_config *config, struct lh_transport **transport, char *why,
     size_t why_size)
@@ -150,7 +150,7 @@ LH_MUST_USE static inline int lh_transport_create(const struct lh_transport_meth
     return methods->create(config, transport, why, why_size);
 }
 
-/* Starts the threads and accepts calls. Call once. */
+/* Accepts calls. Call once. */
 static inline void lh_transport_start(struct lh_transport *transport)
 {
     transport->methods->start(transport);

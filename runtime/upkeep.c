@@ -1,8 +1,8 @@
 #include "runtime/upkeep.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "runtime/log.h"
+#include "runtime/thread.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -74,7 +74,15 @@ static void *upkeep_main(void *arg)
     return NULL;
 }
 
-struct lh_upkeep *lh_upkeep_start(const struct lh_server *server, struct lh_manager *manager)
+static void end(struct lh_upkeep *u)
+{
+    pthread_cond_destroy(&u->changed);
+    pthread_mutex_destroy(&u->lock);
+    free(u);
+}
+
+struct lh_upkeep *lh_upkeep_start(
+    const struct lh_server *server, struct lh_manager *manager, char *why, size_t why_size)
 {
     struct lh_upkeep *u = lh_alloc(sizeof *u);
     pthread_condattr_t monotonic;
@@ -86,9 +94,10 @@ struct lh_upkeep *lh_upkeep_start(const struct lh_server *server, struct lh_mana
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&u->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int e = pthread_create(&u->thread, NULL, upkeep_main, u);
-    LH_ASSERT(e == 0);
-    return u;
+    if (lh_thread_start(&u->thread, upkeep_main, u, why, why_size) == LH_OK)
+        return u;
+    end(u);
+    return NULL;
 }
 
 static void ask(struct lh_upkeep *u, bool *what)
@@ -106,11 +115,11 @@ void lh_upkeep_reload(struct lh_upkeep *u)
 
 void lh_upkeep_stop(struct lh_upkeep *u)
 {
+    if (u == NULL)
+        return;
     ask(u, &u->stopping);
     pthread_join(u->thread, NULL);
-    pthread_cond_destroy(&u->changed);
-    pthread_mutex_destroy(&u->lock);
-    free(u);
+    end(u);
 }
 
 /* ---- The end. */
@@ -136,11 +145,8 @@ static void *end_main(void *arg)
 
 void lh_upkeep_end_within(const char *component, struct lh_duration most)
 {
-    pthread_t thread;
-
     ending = component;
     end_within = most;
     /* Without a thread the service manager's patience is what ends it. */
-    if (pthread_create(&thread, NULL, end_main, NULL) == 0)
-        (void)pthread_detach(thread);
+    (void)!lh_thread_start(NULL, end_main, NULL, NULL, 0);
 }

@@ -1,10 +1,10 @@
 #include "runtime/visitors.h"
 
 #include "base/alloc.h"
+#include "runtime/thread.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +148,8 @@ static void deinit(struct lh_visitors *vs)
     free(vs);
 }
 
-struct lh_visitors *lh_visitors_create(const struct lh_visitors_config *config)
+struct lh_visitors *lh_visitors_create(
+    const struct lh_visitors_config *config, char *why, size_t why_size)
 {
     struct lh_visitors *vs = lh_alloc(sizeof *vs);
     pthread_condattr_t monotonic;
@@ -160,7 +161,7 @@ struct lh_visitors *lh_visitors_create(const struct lh_visitors_config *config)
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&vs->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&vs->thread, NULL, look_main, vs) == 0)
+    if (lh_thread_start(&vs->thread, look_main, vs, why, why_size) == LH_OK)
         return vs;
     deinit(vs);
     return NULL;

@@ -31,8 +31,9 @@ struct lh_visitors_config {
     struct lh_duration age_max; /* of a request */
 };
 
-/* Starts a thread. NULL: there is none to be had. */
-struct lh_visitors *lh_visitors_create(const struct lh_visitors_config *config);
+/* Starts a thread. NULL: there is none to be had; `why` has a sentence. */
+struct lh_visitors *lh_visitors_create(
+    const struct lh_visitors_config *config, char *why, size_t why_size);
 /* After the last lh_visitor_leave(). NULL is allowed. */
 void lh_visitors_destroy(struct lh_visitors *visitors);
 

@@ -8,6 +8,7 @@
          it; of the headers in grpc/ ("grpc/...") others include its door alone, and of runtime/
          only GRPC_USERS that: the loop knows the door of all transports. admission/ and tls/ know
          neither. Pure code includes nothing of runtime/, grpc/, admission/ or tls/.
+  thread A thread of the product is started by lh_thread_start() alone, which fails with an error.
   door   Of a folder within a core others include its door alone: the header with the folder's name,
          or those in DOORS. Its BUILD exports nothing else, but what the door is made of. Folders
          within such a folder have doors for each other, and none for others. gcc does not see that
@@ -325,11 +326,14 @@ def check_file(path, text):
             yield number, "%s is private to its folder: include a door of it" % header
     pure = is_pure(path)
     in_grpc = path.startswith("grpc/")
+    threaded = path.split("/")[0] in SIZED + ("wire",)
     bounded = (pure and path.split("/")[0] in CORES) or path.startswith("client/library/")
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
         bound = BOUND.search(line) if bounded else None
         if bound and bound.group(1) not in UNBOUND:
             yield number, "%s bounds a core: make it a field of its config" % bound.group(1)
+        if "pthread_create" in line and threaded and path != "runtime/thread.c":
+            yield number, "start it with lh_thread_start(), which fails with a sentence"
         if GRPC_INCLUDE.search(line) and not in_grpc and path != "tests/unit/stranger.c":
             yield number, "only grpc/ includes gRPC"
         ours = OURS_INCLUDE.search(line)
@@ -576,6 +580,8 @@ def selftest():
         ("client/core/host/link.c", '# include "grpc/rpc.h"', "includes grpc/"),
         ("lease/holder.c", '#include "admission/admission.h"', "includes admission/"),
         ("master/keep/repair.c", '#include "tls/tls.h"', "includes tls/"),
+        ("wire/sockets/loops.c", "e = pthread_create(&t, NULL, run, c);", "lh_thread_start"),
+        ("client/library/x.c", "e = pthread_create(&t, NULL, run, c);", "lh_thread_start"),
         ("grpc/rpc.c", "int a;\t", "a tab"),
         ("docs/x.py", "a = 1 ", "blanks at the end"),
         ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
@@ -603,6 +609,7 @@ def selftest():
         ("lease/grantor.c", "lease_time(x); x->open_count(y); uint64_t time = 5;"),
         ("lease/grantor.c", "/* over\n * lines: rand()\n */"),
         ("master/main.c", "clock_gettime(CLOCK_BOOTTIME, &t);\n#include <unistd.h>"),
+        ("runtime/thread.c", "e = pthread_create(&t, NULL, run, c);"),
         ("runtime/clock.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
         ("grpc/rpc.c", "#include <grpc/grpc.h>"),
         ("grpc/rpc.c", '#include "grpc/internal.h"\n#include "tls/tls.h"'),

@@ -5,6 +5,7 @@
 #include "base/plural.h"
 #include "client/command/json.h"
 #include "client/command/progress.h"
+#include "runtime/thread.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -74,7 +75,7 @@ static bool check_page(
     p->next = p->done = 0;
     p->bytes = 0;
     while (started < jobs && started < p->list.count &&
-           pthread_create(&threads[started], NULL, work, p) == 0)
+           lh_thread_start(&threads[started], work, p, NULL, 0) == LH_OK)
         started++;
     if (started == 0 && p->list.count > 0)
         return false;

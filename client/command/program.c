@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "client/command/keeper.h"
 #include "runtime/sink.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -61,7 +62,7 @@ static void *look(void *arg)
 void lh_program_end_by_signals(void)
 {
     looked = eventfd(0, EFD_CLOEXEC);
-    if (looked >= 0 && pthread_create(&looking, NULL, look, NULL) != 0) {
+    if (looked >= 0 && lh_thread_start(&looking, look, NULL, NULL, 0) != LH_OK) {
         (void)close(looked);
         looked = -1;
     }

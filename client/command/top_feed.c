@@ -4,6 +4,7 @@
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "runtime/thread.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -197,7 +198,7 @@ struct lh_top_feed *lh_top_feed_start(
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&f->changed, &clock);
     (void)pthread_condattr_destroy(&clock);
-    if (f->fd >= 0 && pthread_create(&f->thread, NULL, feed, f) == 0)
+    if (f->fd >= 0 && lh_thread_start(&f->thread, feed, f, NULL, 0) == LH_OK)
         return f;
     if (f->fd >= 0)
         (void)close(f->fd);

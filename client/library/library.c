@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "finder/finder.h"
+#include "runtime/thread.h"
 #include "runtime/tls_options.h"
 #include "runtime/transports.h"
 
@@ -392,12 +393,12 @@ static int start(struct lh_cluster *cluster, const char *transport, const struct
     pthread_mutex_init(&cluster->mutex, NULL);
     pthread_cond_init(&cluster->wake, NULL);
     cluster->tasks_end = &cluster->tasks;
-    int system_error = pthread_create(&cluster->thread, NULL, run_tasks, cluster);
-    if (system_error != 0) {
+    error = lh_thread_start(&cluster->thread, run_tasks, cluster, why, sizeof why);
+    if (error != LH_OK) {
         lh_loop_destroy(cluster->loop);
         pthread_mutex_destroy(&cluster->mutex);
         pthread_cond_destroy(&cluster->wake);
-        return lh_fail(LH_ERR_SYSTEM, "cannot start a thread: %s", strerror(system_error));
+        return lh_fail(error, "%s", why);
     }
     lh_loop_start(cluster->loop);
     return LH_OK;
@@ -454,6 +455,7 @@ int lh_cluster_open(
                                      : start_with(opened, options);
     if (error != LH_OK) {
         lh_client_destroy(opened->core);
+        lh_capabilities_destroy(opened->capabilities);
         pthread_mutex_destroy(&opened->guard);
         free(opened->masters);
         free(opened);

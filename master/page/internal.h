@@ -95,6 +95,6 @@ void lh_page_ask_free(struct lh_ask *ask);
 /* ---- live.c: the stream of figures. */
 enum MHD_Result lh_page_view(struct lh_visit *v);
 void lh_page_view_end(struct lh_visit *v);
-LH_MUST_USE int lh_page_notifier_start(struct lh_page *page);
+LH_MUST_USE int lh_page_notifier_start(struct lh_page *page, char *why, size_t why_size);
 /* Lets all viewers go. */
 void lh_page_notifier_stop(struct lh_page *page);

@@ -3,6 +3,7 @@
 #include "master/page/internal.h"
 
 #include "base/alloc.h"
+#include "runtime/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +282,7 @@ static void *teller_main(void *arg)
     return NULL;
 }
 
-int lh_page_notifier_start(struct lh_page *page)
+int lh_page_notifier_start(struct lh_page *page, char *why, size_t why_size)
 {
     pthread_condattr_t monotonic;
 
@@ -289,8 +290,9 @@ int lh_page_notifier_start(struct lh_page *page)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&page->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    page->teller_runs = pthread_create(&page->teller, NULL, teller_main, page) == 0;
-    return page->teller_runs ? LH_OK : LH_ERR_SYSTEM;
+    int error = lh_thread_start(&page->teller, teller_main, page, why, why_size);
+    page->teller_runs = error == LH_OK;
+    return error;
 }
 
 void lh_page_notifier_stop(struct lh_page *page)

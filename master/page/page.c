@@ -180,10 +180,8 @@ int lh_page_start(
     LIST_INIT(&page->asks);
     TAILQ_INIT(&page->viewers);
     pthread_mutex_init(&page->lock, NULL);
-    int error = lh_page_notifier_start(page);
-    if (error != LH_OK)
-        (void)snprintf(why, why_size, "cannot start a thread for the page");
-    else
+    int error = lh_page_notifier_start(page, why, why_size);
+    if (error == LH_OK)
         error = lh_observe_start(&observe, &page->observe, why, why_size);
     if (error != LH_OK) {
         lh_page_stop(page);

@@ -7,6 +7,7 @@
 #include "master/store/lmdb_check.h"
 #include "master/store/lmdb_error.h"
 #include "runtime/directory.h"
+#include "runtime/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -442,12 +443,8 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     if (error == LH_OK)
         error = open_lmdb(s, map_bytes, why, why_size);
     if (error == LH_OK) {
-        int code = pthread_create(&s->thread, NULL, committing_thread, s);
-        s->running = code == 0;
-        if (code != 0) {
-            errno = code;
-            error = refuse_errno(s, "start a thread", why, why_size);
-        }
+        error = lh_thread_start(&s->thread, committing_thread, s, why, why_size);
+        s->running = error == LH_OK;
     }
     if (error != LH_OK) {
         store_close(&s->base);

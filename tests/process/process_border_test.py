@@ -6,6 +6,9 @@ TABLE says what happens. A cell is a row with one error. Every cell ends the sam
 are over, every server runs, the file takes appends, and what was acknowledged is all there, once,
 in order, on replicas that are byte-identical.
 
+There are also cells with real file systems (EXT4), and with servers that stand still for a time
+(FREEZER).
+
     process_border_test.py            a minute of cells; LEASEHOLD_BORDER_SEED draws their order
     process_border_test.py --for=1h   as many as fit into an hour
     process_border_test.py --list     names the cells
@@ -23,6 +26,7 @@ import sys
 import time
 import unittest
 
+from cgroups import Freezer
 from process_cluster import ClusterTest, Host, seconds_of, wait_for
 
 PATH = "/border/log"
@@ -114,6 +118,13 @@ TABLE = (
 # The same with an ext4 of its own below each server, in which the kernel finds an error and which
 # it remounts read-only (errors=remount-ro): (when, where). Then the machines are repaired.
 EXT4 = (("append", PRIMARY), ("append", ALL), ("start", SECONDARY), ("start", ALL))
+# How the servers there ask the kernel: as they are shipped, and by system calls alone.
+URING = {"uring": ("--uring",), "calls": ("--no-uring",)}
+
+# A server is frozen, as a container that is paused (a cgroup's freezer), for so long, and thawed:
+# it finds its clock further on, with all that it had in memory. A term is TERM_S.
+TERM_S = 2
+FREEZER = tuple(itertools.product((0.5 * TERM_S, 4 * TERM_S), (PRIMARY, SECONDARY)))
 
 # What changes anything.
 EVERYTHING = ("create", "write", "header", "sync", "truncate", "allocate", "rename", "unlink")
@@ -168,17 +179,20 @@ class BorderTest(ClusterTest):
 
     ran = []
 
-    def start(self, chunk_size, server_flags=(), **options):
+    def start(self, chunk_size, server_flags=(), uring=URING["calls"], below=None, **options):
+        """`below`: prefixes of the servers' command lines, by their names."""
         self.faults = {}
 
         def host(name):
             if not name.startswith("cs"):
                 return Host()
             self.faults[name] = Faults(self.folder, name)
+            self.faults[name].prefix = (*(below or {}).get(name, ()), *self.faults[name].prefix)
             return self.faults[name]
 
         self.start_cluster(servers=4, host=host, master_flags=("--grace=10m",),
-                           server_flags=("--no-uring", *server_flags), **options)
+                           server_flags=(*uring, *server_flags), session_term=f"{TERM_S}s",
+                           chunk_term=f"{TERM_S}s", **options)
         self.cluster.command("create", "--durability=synced", f"--chunk-size={chunk_size}", PATH)
         self.start_writers(PATH, 1)
         wait_for("three replicas", lambda: len(self.tail()["members"]) == 3)
@@ -339,10 +353,10 @@ class BorderTest(ClusterTest):
                            stderr=subprocess.DEVNULL)
             command("losetup", "-d", self.loops[name])
 
-    def test_idle_ext4_mounted_again_under_the_same_boot(self):
+    def idle_ext4_cell(self, uring):
         """REC-2a: what a buffered file has in the kernel's memory alone goes with the mount, though
         the machine was never down. The member that has lost it does not say where the log ends."""
-        self.start_cluster(servers=2, data_dirs=self.make_disks(2), server_flags=("--no-uring",))
+        self.start_cluster(servers=2, data_dirs=self.make_disks(2), server_flags=URING[uring])
         BorderTest.ran.append(self.id())
         self.cluster.command("create", "--durability=buffered", "--replication=2",
                              "--min-replicas=1", PATH)
@@ -363,8 +377,8 @@ class BorderTest(ClusterTest):
             return self.cluster.run("cat", "--timeout=5s", PATH).stdout.split(b"\n")[:2]
         wait_for("what was acknowledged is read", lambda: read() == [b"one", b"two"], 60)
 
-    def ext4_cell(self, when, where):
-        self.start("1MiB", data_dirs=self.make_disks(4))
+    def ext4_cell(self, when, where, uring):
+        self.start("1MiB", data_dirs=self.make_disks(4), uring=URING[uring])
         BorderTest.ran.append(self.id())
         wait_for("a sealed chunk", self.sealed_records)
         names = self.victims(Row(when, None, None, None, where, None))
@@ -390,6 +404,43 @@ class BorderTest(ClusterTest):
             server.start()
         self.cluster.wait_ready()
         self.await_progress(100, LIMIT_S)
+        self.finish_writers()
+        self.check_file(PATH)
+
+
+    # Servers that stand still.
+
+    def freezer_cell(self, seconds, where):
+        groups = {}
+        try:
+            for i in range(1, 5):
+                groups[f"cs{i}"] = Freezer()
+        except PermissionError as error:
+            self.skipTest(f"freezer: {error}")
+
+        def remove():
+            for group in groups.values():
+                group.thaw()
+            if self.cluster is not None:
+                self.cluster.cleanup()
+            for group in groups.values():
+                group.remove()
+        self.addCleanup(remove)
+        self.start("256MiB", uring=URING["uring"],
+                   below={name: group.prefix for name, group in groups.items()})
+        BorderTest.ran.append(self.id())
+        self.await_progress(100, LIMIT_S)
+        (frozen,) = self.victims(Row(None, None, None, None, where, None))
+        groups[frozen].freeze()
+        since = time.monotonic()
+        if seconds > TERM_S:
+            self.await_progress(100, LIMIT_S)
+        time.sleep(max(0, since + seconds - time.monotonic()))
+        groups[frozen].thaw()
+        self.await_progress(100, LIMIT_S)
+        for server in self.cluster.servers.values():
+            self.assertTrue(server.running(), f"{server.name} has ended")
+        self.cluster.wait_ready()
         self.finish_writers()
         self.check_file(PATH)
 
@@ -424,9 +475,16 @@ def cells():
 
 for _name, _row, _error in cells():
     setattr(BorderTest, _name, lambda self, row=_row, error=_error: self.cell(row, error))
-for _when, _where in EXT4:
-    setattr(BorderTest, f"test_{_when}_ext4_remounted_{_where}",
-            lambda self, when=_when, where=_where: self.ext4_cell(when, where))
+for _uring in URING:
+    for _when, _where in EXT4:
+        setattr(BorderTest, f"test_{_when}_ext4_remounted_{_where}_{_uring}",
+                lambda self, when=_when, where=_where, uring=_uring:
+                self.ext4_cell(when, where, uring))
+    setattr(BorderTest, f"test_idle_ext4_mounted_again_under_the_same_boot_{_uring}",
+            lambda self, uring=_uring: self.idle_ext4_cell(uring))
+for _seconds, _where in FREEZER:
+    setattr(BorderTest, f"test_append_freezer_{_seconds:.0f}s_{_where}",
+            lambda self, seconds=_seconds, where=_where: self.freezer_cell(seconds, where))
 
 
 class Until(unittest.TestSuite):

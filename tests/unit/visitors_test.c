@@ -25,7 +25,7 @@ static void begin(struct lh_duration age_max)
 {
     const struct lh_visitors_config config = {MAX, ADDRESS_MAX, age_max};
 
-    visitors = lh_visitors_create(&config);
+    visitors = lh_visitors_create(&config, NULL, 0);
     assert_non_null(visitors);
 }
 

@@ -2,13 +2,13 @@
  * takes a name server, and each that it has is tried. */
 #include "admission/address.h"
 #include "base/alloc.h"
+#include "runtime/thread.h"
 #include "wire/sockets/internal.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,10 +143,14 @@ void lh_connection_dial(struct connection *c)
 {
     const char *address = address_of(c);
     struct addrinfo *found = NULL;
-    pthread_t thread;
+    char why[256];
 
     lh_loop_list(c);
     c->state = CONNECTION_RESOLVING;
+    if (c->lacks_grpc) {
+        give_up(c, "there is no thread or no descriptor for gRPC");
+        return;
+    }
     if (lh_address_is_unix(address)) {
         dial_unix(c);
         return;
@@ -161,21 +165,15 @@ void lh_connection_dial(struct connection *c)
     c->wire->resolving++;
     pthread_mutex_unlock(&c->wire->lock);
     lh_connection_ref(c);
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool begun = pthread_create(&thread, NULL, resolve, c) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (begun) {
-        pthread_detach(thread);
-    } else {
+    bool begun = lh_thread_start(NULL, resolve, c, why, sizeof why) == LH_OK;
+    if (!begun) {
         pthread_mutex_lock(&c->wire->lock);
         c->wire->resolving--;
         pthread_mutex_unlock(&c->wire->lock);
     }
     pthread_mutex_lock(&c->lock);
     if (!begun)
-        give_up(c, "there is no thread to look its name up");
+        give_up(c, why);
     if (!begun)
         lh_connection_unref(c);
 }

@@ -135,7 +135,7 @@ static int may_answer(void *arg, enum lh_server_kind kind, const char *name, con
     return wire->config.may_answer(wire->config.arg, kind, name, identity, apart, text, text_size);
 }
 
-/* The transport for them, with its own callbacks. NULL: this end is shutting down. */
+/* The transport for them, with its own callbacks. NULL: it cannot be had now, or this ends. */
 static struct lh_transport *transport_of(struct wire *wire)
 {
     struct lh_transport_config config = wire->config;
@@ -156,10 +156,11 @@ static struct lh_transport *transport_of(struct wire *wire)
         config.may_answer = may_answer;
     pthread_mutex_lock(&wire->lock);
     if (wire->instead == NULL && !wire->over) {
+        /* It listens nowhere, and its files were read before: what can fail is a shortage. */
         int error =
             lh_transport_create(&lh_rpc_transport, &config, &wire->instead, why, sizeof why);
-        LH_ASSERT(error == LH_OK); /* it listens nowhere, and its files were read before */
-        lh_transport_start(wire->instead);
+        if (error == LH_OK)
+            lh_transport_start(wire->instead);
     }
     struct lh_transport *transport = wire->over ? NULL : wire->instead;
     pthread_mutex_unlock(&wire->lock);

@@ -2,11 +2,11 @@
  * still meanwhile. */
 #include "admission/address.h"
 #include "base/alloc.h"
+#include "runtime/thread.h"
 #include "wire/sockets/internal.h"
 #include "wire/sockets/secure.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,16 +237,13 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* One is enough; without any the handshakes wait for the next one that is asked for. */
 static void start_threads(struct wire *wire)
 {
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (wire->handshake_threads < HANDSHAKE_THREADS &&
-           pthread_create(&wire->handshakers[wire->handshake_threads], NULL, work, wire) == 0)
+    while (
+        wire->handshake_threads < HANDSHAKE_THREADS &&
+        lh_thread_start(&wire->handshakers[wire->handshake_threads], work, wire, NULL, 0) == LH_OK)
         wire->handshake_threads++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void lh_connection_secure(struct connection *c)
@@ -277,4 +274,9 @@ void lh_handshakes_end(struct wire *wire)
     pthread_mutex_unlock(&wire->handshakes_lock);
     for (unsigned i = 0; i < wire->handshake_threads; i++)
         pthread_join(wire->handshakers[i], NULL);
+    while (wire->handshakes != NULL) { /* there never was a thread for them */
+        struct connection *c = wire->handshakes;
+        wire->handshakes = c->next_handshake;
+        lh_connection_unref(c);
+    }
 }

@@ -63,6 +63,7 @@ struct connection {
     char *server; /* an opened one's: where, and perhaps who (lh_server_address()) */
     enum lh_server_kind kind;
     enum lh_mux_class class_;
+    bool lacks_grpc; /* gRPC would carry its links, and cannot be had */
 
     uint64_t generation;   /* of the certificates that an opened one shows */
     struct secure *secure; /* NULL: in the clear. Made with the handshake */
@@ -199,7 +200,7 @@ struct lh_instant lh_wire_now(void);
 
 /* transport.c */
 void lh_wire_unref(struct wire *wire);
-/* gRPC, begun if it was not; with the same owner. NULL: it cannot be had, or this ends. */
+/* gRPC, begun if it was not; with the same owner. NULL: it cannot be had now, or this ends. */
 struct lh_transport *lh_wire_grpc(struct wire *wire);
 
 /* links.c */
@@ -268,6 +269,7 @@ void lh_wire_set_options(int fd, bool is_unix);
 
 /* listening.c */
 int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why_size);
+void lh_wire_begin_accepting(struct wire *wire);
 void lh_wire_accept(struct loop *loop, const struct listener *listener);
 void lh_connection_decide(struct connection *c);
 void lh_wire_stop_listening(struct wire *wire);
@@ -275,8 +277,9 @@ void lh_wire_stop_listening(struct wire *wire);
 void lh_wire_close_listeners(struct wire *wire);
 
 /* loops.c */
-void lh_loops_create(struct wire *wire);
-void lh_loops_start(struct wire *wire);
+LH_MUST_USE int lh_loops_create(struct wire *wire, char *why, size_t why_size);
+/* Their threads, which wait until there is something to do. */
+LH_MUST_USE int lh_loops_start(struct wire *wire, char *why, size_t why_size);
 void lh_loops_end(struct wire *wire);
 void lh_loops_fork(struct lh_transport *transport, enum lh_fork where);
 struct loop *lh_loops_choose(struct wire *wire);

@@ -117,6 +117,18 @@ void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_p
 
 /* A connection for new links to that server: the one that there is, or a new one. With wire->lock
  * held. With a reference. */
+static struct connection *create_connection(
+    struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_)
+{
+    struct connection *c = lh_connection_create(wire, false);
+
+    c->server = lh_strdup(server);
+    c->kind = kind;
+    c->class_ = class_;
+    lh_connection_begin_mux(c);
+    return c;
+}
+
 static struct connection *connection_to(struct wire *wire, const char *server,
     enum lh_server_kind kind, enum lh_mux_class class_, uint64_t generation)
 {
@@ -134,12 +146,8 @@ static struct connection *connection_to(struct wire *wire, const char *server,
         lh_connection_ref(c);
         return c;
     }
-    c = lh_connection_create(wire, false);
-    c->server = lh_strdup(server);
-    c->kind = kind;
-    c->class_ = class_;
+    c = create_connection(wire, server, kind, class_);
     c->generation = generation;
-    lh_connection_begin_mux(c);
     c->in_table = true;
     lh_connection_ref(c);
     HASH_ADD_KEYPTR(hh, *table, c->server, strlen(c->server), c);
@@ -172,8 +180,17 @@ struct lh_transport_link *lh_wire_link_open(struct lh_transport *transport, enum
     pthread_mutex_lock(&wire->lock);
     bool by_grpc = info->foreign || lh_wire_speaks_grpc_alone(wire, address);
     pthread_mutex_unlock(&wire->lock);
-    if (by_grpc)
-        return lh_transport_link_open(lh_wire_grpc(wire), method, address, timeout);
+    struct lh_transport *grpc = by_grpc ? lh_wire_grpc(wire) : NULL;
+    if (grpc != NULL)
+        return lh_transport_link_open(grpc, method, address, timeout);
+    if (by_grpc) { /* ends as if its address could not be reached */
+        struct connection *c =
+            create_connection(wire, address, info->server, lh_mux_class_of(method));
+        c->lacks_grpc = true;
+        link = open_on(c, method, timeout);
+        lh_connection_unref(c);
+        return &link->base;
+    }
     while (link == NULL) {
         pthread_mutex_lock(&wire->lock);
         struct connection *c =

@@ -1,6 +1,7 @@
 /* One port for all: connections are accepted here, and kept if they begin as the wire does. */
 #include "admission/address.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grpc/rpc.h"
 #include "tls/context.h"
 #include "wire/frames.h"
@@ -38,12 +39,17 @@ static int add_listener(
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, alone ? &one : &no, sizeof one);
-    if (bind(fd, address, size) != 0 || listen(fd, BACKLOG) != 0) {
+    struct listener *listener = &wire->listeners[wire->listener_count];
+    /* What is in the set needs no more memory: nothing comes of it before it is accepted from. */
+    struct epoll_event none = {.data.ptr = listener};
+    if (bind(fd, address, size) != 0 || listen(fd, BACKLOG) != 0 ||
+        epoll_ctl(wire->loops[0].epoll, EPOLL_CTL_ADD, fd, &none) != 0) {
         int error = errno;
         close(fd);
         return error;
     }
-    wire->listeners[wire->listener_count++] = (struct listener){fd};
+    *listener = (struct listener){fd};
+    wire->listener_count++;
     return 0;
 }
 
@@ -115,6 +121,16 @@ int lh_wire_listen(struct wire *wire, const char *address, char *why, size_t why
     int failed =
         lh_address_is_unix(address) ? listen_unix(wire, address) : listen_tcp(wire, address);
     return failed == 0 ? LH_OK : lh_listen_explain(address, why, why_size);
+}
+
+void lh_wire_begin_accepting(struct wire *wire)
+{
+    for (unsigned i = 0; i < wire->listener_count; i++) {
+        struct listener *listener = &wire->listeners[i];
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = listener};
+        int error = epoll_ctl(wire->loops[0].epoll, EPOLL_CTL_MOD, listener->fd, &event);
+        LH_ASSERT(error == 0);
+    }
 }
 
 void lh_wire_stop_listening(struct wire *wire)

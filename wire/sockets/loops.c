@@ -1,12 +1,12 @@
 /* The threads that wait for the network. */
 #include "base/alloc.h"
-#include "base/assert.h"
+#include "runtime/thread.h"
 #include "wire/sockets/internal.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -307,38 +307,46 @@ static void *run(void *arg)
 
 /* ---- all of them ---- */
 
-void lh_loops_create(struct wire *wire)
+static int open_loop(struct loop *loop, char *why, size_t why_size)
 {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
+
+    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+    loop->event = loop->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->event >= 0 && epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->event, &event) == 0)
+        return LH_OK;
+    return lh_why(LH_ERR_SYSTEM, why, why_size,
+        "cannot wait for the network: %s; " LH_DESCRIPTOR_LIMIT, strerror(errno));
+}
+
+int lh_loops_create(struct wire *wire, char *why, size_t why_size)
+{
+    int error = LH_OK;
     unsigned count = wire->config.threads == 0 ? 1 : wire->config.threads;
 
     wire->loops = lh_alloc_array(count, sizeof *wire->loops);
     wire->loop_count = count;
     for (unsigned i = 0; i < count; i++) {
         struct loop *loop = &wire->loops[i];
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
         loop->wire = wire;
+        loop->epoll = loop->event = -1;
         pthread_mutex_init(&loop->lock, NULL);
-        loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-        loop->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        LH_ASSERT(loop->epoll >= 0 && loop->event >= 0);
-        int error = epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->event, &event);
-        LH_ASSERT(error == 0);
+        if (error == LH_OK)
+            error = open_loop(loop, why, why_size);
     }
+    return error;
 }
 
-void lh_loops_start(struct wire *wire)
+int lh_loops_start(struct wire *wire, char *why, size_t why_size)
 {
-    sigset_t all, before;
+    int error = LH_OK;
 
-    /* Signals are the program's. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (unsigned i = 0; i < wire->loop_count; i++) {
-        int error = pthread_create(&wire->loops[i].thread, NULL, run, &wire->loops[i]);
-        LH_ASSERT(error == 0);
-        wire->loops[i].started = true;
+    for (unsigned i = 0; error == LH_OK && i < wire->loop_count; i++) {
+        struct loop *loop = &wire->loops[i];
+        error = lh_thread_start(&loop->thread, run, loop, why, why_size);
+        loop->started = error == LH_OK;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
 }
 
 /* The child closes and does nothing else: the sets of epoll are the parent's, too, and a shutdown
@@ -383,8 +391,10 @@ void lh_loops_end(struct wire *wire)
         if (loop->block != NULL)
             lh_block_unref(loop->block);
         loop->block = NULL;
-        close(loop->epoll);
-        close(loop->event);
+        if (loop->epoll >= 0)
+            close(loop->epoll);
+        if (loop->event >= 0)
+            close(loop->event);
         lh_timers_deinit(&loop->timers);
         pthread_mutex_destroy(&loop->lock);
     }

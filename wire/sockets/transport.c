@@ -38,9 +38,9 @@ struct lh_transport *lh_wire_grpc(struct wire *wire)
 
     pthread_mutex_lock(&wire->lock);
     if (wire->grpc == NULL && !wire->over) {
+        /* It listens nowhere, and its files were read before: what can fail is a shortage. */
         int error = begin_grpc(wire, why, sizeof why);
-        LH_ASSERT(error == LH_OK); /* it listens nowhere, and its files were read before */
-        if (wire->started)
+        if (error == LH_OK && wire->started)
             lh_transport_start(wire->grpc);
     }
     struct lh_transport *grpc = wire->over ? NULL : wire->grpc;
@@ -124,14 +124,17 @@ static int create(
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&wire->handshakes_lock, NULL);
     pthread_cond_init(&wire->handshakes_changed, NULL);
-    lh_loops_create(wire);
-    int error = open_tls(wire, config, why, why_size);
+    int error = lh_loops_create(wire, why, why_size);
+    if (error == LH_OK)
+        error = open_tls(wire, config, why, why_size);
     if (error == LH_OK && config->listen != NULL)
         error = lh_wire_listen(wire, config->listen, why, why_size);
     /* A server answers everybody from the beginning, and what foreign servers' files are is found
      * out now. */
     if (error == LH_OK && (config->listen != NULL || has_files(&config->foreign_tls)))
         error = begin_grpc(wire, why, why_size);
+    if (error == LH_OK)
+        error = lh_loops_start(wire, why, why_size);
     if (error != LH_OK) {
         lh_transport_destroy(&wire->base);
         return error;
@@ -151,12 +154,7 @@ static void start(struct lh_transport *transport)
     pthread_mutex_unlock(&wire->lock);
     if (grpc != NULL)
         lh_transport_start(grpc);
-    lh_loops_start(wire);
-    for (unsigned i = 0; i < wire->listener_count; i++) {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &wire->listeners[i]};
-        int error = epoll_ctl(wire->loops[0].epoll, EPOLL_CTL_ADD, wire->listeners[i].fd, &event);
-        LH_ASSERT(error == 0);
-    }
+    lh_wire_begin_accepting(wire);
 }
 
 static void for_each(struct wire *wire, void (*visit)(struct connection *c))
