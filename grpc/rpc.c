@@ -7,7 +7,6 @@
 #include "grpc/credentials.h"
 #include "grpc/handed.h"
 #include "grpc/internal.h"
-#include "grpc/rpc.h"
 #include "grpc/services.h"
 #include "proto/codec.h"
 #include "runtime/thread.h"
@@ -32,12 +31,6 @@ struct acceptor {
     grpc_call_details details;
     grpc_metadata_array metadata;
 };
-
-static atomic_bool begun;
-bool lh_rpc_was_begun(void)
-{
-    return atomic_load(&begun);
-}
 
 static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
 {
@@ -368,7 +361,6 @@ int lh_rpc_create(
     if (getenv("GRPC_VERBOSITY") == NULL)
         gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
-    atomic_store(&begun, true);
     bool serves = config->listen != NULL || config->handed;
     pthread_rwlock_init(&rpc->handing_lock, NULL);
     error = lh_rpc_queues_create(rpc, serves, why, why_size);

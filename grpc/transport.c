@@ -21,12 +21,20 @@ static struct lh_rpc_link *link_of(struct lh_transport_link *link)
 
 /* ---- a node's end ---- */
 
+static atomic_bool begun;
+
+bool lh_rpc_was_begun(void)
+{
+    return atomic_load(&begun);
+}
+
 static int create(
     const struct lh_transport_config *config, struct lh_transport **out, char *why, size_t why_size)
 {
     struct lh_rpc *rpc;
-    int error = lh_rpc_create(config, &rpc, why, why_size);
 
+    atomic_store(&begun, true);
+    int error = lh_rpc_create(config, &rpc, why, why_size);
     if (error != LH_OK)
         return error;
     rpc->base.methods = &lh_rpc_transport;

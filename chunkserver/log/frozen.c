@@ -226,7 +226,8 @@ static void put_header_back(struct lh_cs_replica *r, const struct lh_cs_job *j)
     r->header.generation = generation; /* it may be on the disk: no number comes twice */
     if (j->done == LH_DISK_WRITE) {    /* a sync covers nothing of it: its slot is the next one's */
         r->header_unsynced = j->unsynced_before;
-        r->header_refused = !LH_PLANTED("refused-header-stands");
+        r->header_refused =
+            !LH_PLANTED("refused-header-stands") && !LH_PLANTED("header-number-comes-twice");
         if (!r->header_unsynced)
             r->header.generation++;
         if (LH_PLANTED("header-number-comes-twice"))

@@ -271,6 +271,8 @@ static bool program_holds(const struct lh_sim_condition *k, const struct subject
         return p->pending > 0;
     case LH_SIM_IF_GAPS:
         return p->gaps == k->number;
+    case LH_SIM_IF_READ_BYTES:
+        return s->spec->kind == LH_SIM_READER && p->position >= k->number;
     default:
         return s->spec->kind == LH_SIM_READER && lh_sim_tail(s->cluster, s->spec->path, &tail) &&
                p->position >= tail.start + end_of(s->cluster, &tail);
@@ -372,6 +374,7 @@ static const struct {
     {LH_SIM_IF_CACHES, "program <program> caches <path>", lease_holds},
     {LH_SIM_IF_CACHES_NOT, "program <program> does not cache <path>", lease_holds},
     {LH_SIM_IF_READ_ALL, "program <program> has read everything", program_holds},
+    {LH_SIM_IF_READ_BYTES, "program <program> has read <number> bytes", program_holds},
     {LH_SIM_IF_SEEN, "<rule> was seen broken", was_seen},
 };
 

@@ -56,6 +56,7 @@ enum lh_sim_condition_kind {
     LH_SIM_IF_FENCED_OUT,   /* a writer whose token is over (TOK-2) */
     LH_SIM_IF_WAITS,        /* something is under way */
     LH_SIM_IF_READ_ALL,     /* a reader is at the committed end of its file */
+    LH_SIM_IF_READ_BYTES,   /* or has so much of it at least */
     LH_SIM_IF_HOLDS,        /* a locker has the lock on `path`, by its own clock */
     LH_SIM_IF_HOLDS_NOT,
     LH_SIM_IF_CACHES, /* it may serve the value of `path` from its memory, likewise */
