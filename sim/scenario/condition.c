@@ -1,7 +1,7 @@
 #include "sim/scenario/condition.h"
-#include "sim/world/disk.h"
 
 #include "base/assert.h"
+#include "sim/world/disk.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -439,9 +439,7 @@ static void describe_chunk(const struct subject *s, struct lh_sim_text *t)
 
 static void describe_node(const struct subject *s, struct lh_sim_text *t)
 {
-    bool up = lh_sim_is_up(s->node);
-
-    lh_sim_text_add(t, "%s is %s%s", lh_sim_name(s->node), up ? "up" : "down",
+    lh_sim_text_add(t, "%s is %s%s", lh_sim_name(s->node), lh_sim_is_up(s->node) ? "up" : "down",
         lh_sim_is_paused(s->node) ? " and paused" : "");
     if (is_server(s->cluster, s->node))
         lh_sim_text_add(t, "%s", in_session(s) ? "with a session" : "without a session");
