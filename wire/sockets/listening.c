@@ -130,6 +130,8 @@ void lh_wire_begin_accepting(struct wire *wire)
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = listener};
         int error = epoll_ctl(wire->loops[0].epoll, EPOLL_CTL_MOD, listener->fd, &event);
         LH_ASSERT(error == 0);
+        /* So it is watched again after a shortage, too. */
+        lh_connections_watched(wire->loops[0].epoll, listener->fd, &event);
     }
 }
 
