@@ -7,7 +7,8 @@
 /* What the logs are, all together. */
 struct tally {
     uint32_t reported, awaited;
-    bool all;          /* nobody who may have something has not reported */
+    bool all;          /* nobody who may have a log that is not damaged has not reported */
+    bool all_damaged;  /* nor a damaged one */
     uint32_t verified; /* REC-2a */
     uint32_t whole;    /* of these: not truncated */
     bool primary;
@@ -35,20 +36,22 @@ static bool ends_before(const struct lh_log *a, const struct lh_log *b)
 
 static struct tally count_logs(const struct lh_log *logs, uint32_t count, uint64_t committed)
 {
-    struct tally t = {.all = true, .longest = NO_LOG, .shortest = NO_LOG};
+    struct tally t = {.all = true, .all_damaged = true, .longest = NO_LOG, .shortest = NO_LOG};
 
     committed = known_committed(logs, count, committed);
     for (uint32_t i = 0; i < count; i++) {
         const struct lh_log *a = &logs[i];
-        t.awaited += a->state == LH_LOG_AWAITED;
-        t.all = t.all && (a->state == LH_LOG_NONE || a->state == LH_LOG_REPORTED);
+        bool heard = a->state == LH_LOG_NONE || a->state == LH_LOG_REPORTED;
+        t.awaited += a->state == LH_LOG_AWAITED && !a->damaged;
+        t.all = t.all && (heard || a->damaged);
+        t.all_damaged = t.all_damaged && (heard || !a->damaged);
         if (a->state != LH_LOG_REPORTED)
             continue;
         t.reported++;
         t.primary = t.primary || a->primary;
         if (t.longest == NO_LOG || a->length > logs[t.longest].length)
             t.longest = i;
-        if ((a->unverified || a->length < committed) &&
+        if ((a->damaged || a->unverified || a->length < committed) &&
             !LH_PLANTED("sealed-length-from-doubtful-member"))
             continue;
         t.verified++;
@@ -57,6 +60,12 @@ static struct tally count_logs(const struct lh_log *logs, uint32_t count, uint64
             t.shortest = i;
     }
     return t;
+}
+
+/* Has everybody been heard who has to be? Beside evidence nobody waits for a damaged log. */
+static bool is_all(const struct tally *t, bool sure)
+{
+    return t->all && (sure || t->all_damaged || LH_PLANTED("damaged-logs-not-heard"));
 }
 
 /* FAIL-3: a tear looks like rot, and rot is not everywhere. */
@@ -72,7 +81,7 @@ struct lh_evidence lh_evidence_longest(
     struct tally t = count_logs(logs, count, committed);
     struct lh_evidence e = {.sure = is_sure(&t), .which = t.longest};
 
-    if (!t.all || t.reported == 0)
+    if (!is_all(&t, e.sure) || t.reported == 0)
         e.verdict = LH_VERDICT_WAIT;
     else
         e.verdict = e.sure ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
@@ -90,7 +99,7 @@ struct lh_evidence lh_evidence_shortest(const struct lh_seal_question *q)
         return e;
     bool lone = q->lone_may && t.awaited == 0 && q->logs[e.which].reachable;
     bool hurry = q->found && t.awaited == 0;
-    if (t.all || (!e.sure && LH_PLANTED("loss-before-all-answered")))
+    if (is_all(&t, e.sure) || (!e.sure && LH_PLANTED("loss-before-all-answered")))
         e.verdict = e.sure ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
     else if (e.many ? hurry || q->patience_over : e.sure && q->patience_over && lone)
         e.verdict = LH_VERDICT_ENOUGH;

@@ -5,6 +5,7 @@
  *   A log is *verified* if its machine did not go down since it was last equal, and it is not below
  *   a committed length that anybody knows (REC-2a). It has everything that was acknowledged.
  *   A truncated log may have been longer (FAIL-3): alone it is no evidence, two of them are.
+ *   A damaged log (REC-9) is none either. It is not waited for beside evidence.
  *   Without such evidence everybody is heard, the longest counts, and the loss is reported.
  *
  * Pure: who looks alive and whether patience is over is the caller's to say. */
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 enum lh_log_state {
-    LH_LOG_NONE,    /* it has nothing that counts: joining (REC-4), lost, missing or given up */
+    LH_LOG_NONE,    /* it has nothing that counts: joining (REC-4), missing or given up */
     LH_LOG_AWAY,    /* it has not reported, and may come back with its log */
     LH_LOG_AWAITED, /* it has not reported, and looks alive */
     LH_LOG_REPORTED
@@ -27,6 +28,7 @@ struct lh_log {
     uint64_t committed; /* the most that it knows to be committed */
     bool unverified;
     bool truncated;
+    bool damaged; /* FAIL-4: in any state but NONE; `length` is how far it is known to have gone */
     bool reachable; /* its server could give it to others now */
     bool primary; /* FAIL-2a: it was the primary until now, and `length` is what it has committed */
 };

@@ -30,9 +30,10 @@ struct lh_cs_sealing {
 
 /* The log is being read back: scan.c. */
 struct lh_cs_scan {
-    uint64_t at;        /* log offset of the next read */
-    uint64_t checksum;  /* running checksum where `rest` begins */
-    struct lh_buf rest; /* read, not yet a whole batch */
+    uint64_t at;                 /* log offset of the next read */
+    uint64_t checksum;           /* running checksum where `rest` begins */
+    struct lh_buf rest;          /* read, not yet a whole batch */
+    struct lh_cs_behind *behind; /* the log is damaged, and read on: behind.h; or NULL */
 };
 
 struct lh_cs_active {

@@ -57,6 +57,3 @@ void lh_cs_suspects_ask(struct lh_cs_logs *logs);
 /* ---- reports.c */
 
 void lh_cs_report_lost(struct lh_cs_replica *r, int error);
-/* REC-9: it is lost. What lies behind the damage can be read as far as it is known to be committed:
- * each batch is checked when it is read, and nothing else is concluded from what is there. */
-void lh_cs_lost_reaches(struct lh_cs_replica *r);

@@ -387,17 +387,6 @@ static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     lh_cs_replica_pump(r);
 }
 
-void lh_cs_lost_reaches(struct lh_cs_replica *r)
-{
-    uint64_t known = lh_cs_replica_known_committed(r);
-
-    if (r->header.sealed || r->headless || known <= r->written ||
-        LH_PLANTED("lost-log-ends-at-its-damage"))
-        return;
-    LH_MARK("lost-log-reaches-behind-damage");
-    r->end = r->written = r->synced = r->committed = known;
-}
-
 void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
 {
     if (r->anew)
@@ -420,8 +409,9 @@ void lh_cs_replica_condemn(struct lh_cs_replica *r, int error, uint64_t offset)
     lh_cs_replica_drop_unwritten(r);
     if (r->active->scan != NULL)
         lh_buf_clear(&r->active->scan->rest);
+    if (r->end > r->written)
+        r->checksum = r->active->written_checksum;
     r->end = r->written;
-    lh_cs_lost_reaches(r);
     lh_cs_jobs_drop_waiting(r, error);
     if (!r->headless)
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_LOSE});

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "chunkserver/log/behind.h"
 #include "chunkserver/log/frozen.h"
 #include "chunkserver/log/internal.h"
 #include "chunkserver/log/tables.h"
@@ -81,7 +82,6 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
 static void found_lost(struct lh_cs_replica *r)
 {
     r->state = LH_CS_REPLICA_LOST;
-    lh_cs_lost_reaches(r);
     if (!r->loading)
         lh_cs_report_lost(r, LH_ERR_CORRUPT);
 }
@@ -99,7 +99,7 @@ static void found_sealed(struct lh_cs_replica *r)
 }
 
 /* One refused read says nothing of what is there (REC-6); some in a row, with pauses, do. */
-static bool is_asked_again(struct lh_cs_replica *r, int error)
+bool lh_cs_scan_asked_again(struct lh_cs_replica *r, int error)
 {
     if (error == LH_ERR_IO && r->refused_reads + 1u < r->logs->cs->config.bounds.scan_tries) {
         lh_cs_read_later(r, r->refused_reads++);
@@ -126,7 +126,7 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         lh_cs_scan_load(r);
         return;
     }
-    if (is_asked_again(r, error)) {
+    if (lh_cs_scan_asked_again(r, error)) {
         LH_MARK("scan-header-asked-again");
         return;
     }
@@ -164,6 +164,7 @@ void lh_cs_scan_stop(struct lh_cs_replica *r)
     if (scan == NULL)
         return;
     lh_buf_clear(&scan->rest);
+    free(scan->behind);
     free(scan);
     lh_cs_move(r)->scan = NULL;
 }
@@ -178,8 +179,12 @@ static void scan_read(struct lh_cs_replica *r)
 
 void lh_cs_scan_again(struct lh_cs_replica *r)
 {
+    const struct lh_cs_scan *scan = r->active->scan;
+
     if (r->state == LH_CS_REPLICA_LOADING)
         lh_cs_scan_load(r);
+    else if (scan->behind != NULL)
+        lh_cs_behind_again(r);
     else
         scan_read(r);
 }
@@ -238,9 +243,42 @@ static void scan_done(struct lh_cs_replica *r)
 
 static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
 {
+    lh_cs_scan_stop(r);
     lh_cs_replica_lose(r, error, offset);
     r->logs->users->read_back(r);
     lh_cs_replica_pump(r);
+}
+
+void lh_cs_scan_reaches(struct lh_cs_replica *r, uint64_t end, uint64_t checksum)
+{
+    r->checksum = checksum;
+    r->end = end;
+    /* Whatever the header says, only where a batch ends (APP-3). */
+    if (end > r->committed && end <= r->header.committed)
+        r->committed = end;
+}
+
+void lh_cs_scan_lost(struct lh_cs_replica *r, int error, uint64_t offset)
+{
+    lh_cs_scan_stop(r);
+    if (r->header.lost) {
+        scan_done(r);
+        return;
+    }
+    r->written = r->synced = r->end;
+    scan_failed(r, error, offset);
+}
+
+/* What of an open log that is damaged at `offset` lies behind that is looked for, unless it is a
+ * copy: that begins again. */
+static void damaged(struct lh_cs_replica *r, int error, uint64_t offset)
+{
+    if (r->header.sealed || r->incomplete)
+        scan_failed(r, error, offset);
+    else if (LH_PLANTED("lost-log-ends-at-its-damage"))
+        lh_cs_scan_lost(r, error, offset);
+    else
+        lh_cs_behind_begin(r, error, offset);
 }
 
 /* FAIL-3: is what follows, which is no batch for that reason, rot? While the machine stays up the
@@ -259,16 +297,13 @@ static bool is_rot(const struct lh_cs_replica *r, int why)
 /* The log ends, or is torn, at `good`; `extra` bytes of the file lie behind that. */
 static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int why)
 {
-    lh_cs_scan_stop(r);
     if (r->header.sealed) {
-        if (good != r->header.sealed_length)
-            scan_failed(r, LH_ERR_CORRUPT, good);
-        else
+        if (good != r->header.sealed_length) {
+            damaged(r, LH_ERR_CORRUPT, good);
+        } else {
+            lh_cs_scan_stop(r);
             scan_done(r);
-        return;
-    }
-    if (r->header.lost) {
-        scan_done(r); /* what is whole in front of the damage */
+        }
         return;
     }
     /* Below the length at which equality was confirmed nothing can be a torn tail. */
@@ -277,9 +312,14 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
             LH_MARK("scan-corrupt-below-equal");
         else
             LH_MARK("scan-rot-under-the-same-boot");
-        scan_failed(r, LH_ERR_CORRUPT, good);
+        damaged(r, LH_ERR_CORRUPT, good);
         return;
     }
+    if (extra && r->header.lost) {
+        damaged(r, LH_ERR_CORRUPT, good); /* nothing is cut of what is damaged */
+        return;
+    }
+    lh_cs_scan_stop(r);
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
         LH_MARK("scan-torn-tail");
         if (r->in_doubt) { /* nothing is cut of a file that is never written to again */
@@ -340,14 +380,12 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         lh_cs_scan_stop(r);
         return;
     }
-    if (is_asked_again(r, error)) {
+    if (lh_cs_scan_asked_again(r, error)) {
         LH_MARK("scan-log-asked-again");
         return;
     }
     if (error != LH_OK) {
-        uint64_t at = scan->at;
-        lh_cs_scan_stop(r);
-        scan_failed(r, error, at);
+        damaged(r, error, scan->at);
         return;
     }
     bool at_end = bytes->size < r->logs->cs->config.bounds.scan_bytes;
@@ -366,13 +404,8 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
             why = LH_ERR_CORRUPT;
         if (why != LH_OK)
             break;
-        if (!r->header.sealed) {
-            r->checksum = scan->checksum;
-            r->end += h.size;
-            /* Whatever the header says, only where a batch ends (APP-3). */
-            if (r->end > r->committed && r->end <= r->header.committed)
-                r->committed = r->end;
-        }
+        if (!r->header.sealed)
+            lh_cs_scan_reaches(r, log_at + at + h.size, scan->checksum);
         at += h.size;
     }
     if (why == LH_ERR_WOULD_BLOCK && !at_end) {

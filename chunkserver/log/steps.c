@@ -278,6 +278,8 @@ static bool seal_sync_log(struct lh_cs_replica *r, struct lh_cs_job *j)
 /* What is reserved goes before the header says so: nothing is looked for behind a sealed log. */
 static bool seal(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
+    if (r->state == LH_CS_REPLICA_LOST)
+        return seal_header(r, j); /* nothing is cut of what is damaged */
     /* What lies behind a seal that was kept in memory is in the file still. */
     if (r->end > j->length || r->unrecorded)
         return truncate_log(r, j, seal_sync_log, j->length);

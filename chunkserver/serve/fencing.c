@@ -18,6 +18,7 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
     if (error == LH_OK && r != NULL) {
         fenced.length = r->end;
         fenced.checksum = r->checksum;
+        fenced.damaged = r->state == LH_CS_REPLICA_LOST;
         fenced.unverified = lh_cs_replica_unverified(r);
         fenced.committed = lh_cs_replica_known_committed(r);
         fenced.truncated = lh_cs_replica_truncated(r);
@@ -40,11 +41,12 @@ static int refusal(const struct lh_cs_replica *r, uint64_t version)
     if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING ||
         (r->incomplete && !LH_PLANTED("incomplete-replica-gives-a-length")))
         return LH_ERR_NO_REPLICA;
-    if (r->state == LH_CS_REPLICA_LOST)
+    if (r->state == LH_CS_REPLICA_LOST &&
+        (r->headless || LH_PLANTED("damaged-log-gives-no-length")))
         return LH_ERR_CORRUPT;
     if (version < r->adopting)
         return LH_ERR_STALE_VERSION;
-    if (r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_FROZEN)
+    if (r->state != LH_CS_REPLICA_READY && !lh_cs_replica_is_kept(r))
         return LH_ERR_RECOVERING;
     return LH_OK;
 }
@@ -143,8 +145,10 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         error = LH_ERR_STALE_VERSION;
     else if (error != LH_OK && r->state == LH_CS_REPLICA_FROZEN)
         error = lh_cs_served(r)->fenced.version == j->version ? LH_OK : LH_ERR_IO;
-    else if (error == LH_OK && r->state != LH_CS_REPLICA_READY)
-        error = LH_ERR_NO_REPLICA; /* lost or being removed by now: what it has is not for sure */
+    else if (error == LH_OK && r->state == LH_CS_REPLICA_LOST && r->in_doubt)
+        error = LH_ERR_IO; /* it is not known what of this file is on the disk */
+    else if (error == LH_OK && r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_LOST)
+        error = LH_ERR_NO_REPLICA; /* being removed by now: what it has is not for sure */
     /* FENCE-1: the version, and every byte accepted below it. */
     LH_ASSERT(error != LH_OK || r->state == LH_CS_REPLICA_FROZEN ||
               (r->written == r->end && r->synced == r->end));

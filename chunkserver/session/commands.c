@@ -160,6 +160,17 @@ static void record_above(struct lh_cs_replica *r, struct lh_cs_job seal)
     record(r, seal);
 }
 
+/* REC-9: what is whole of it below the seal is read. Only of a log that was fenced, or followed, at
+ * the seal's very version: another one may be another log. */
+static void record_damaged(struct lh_cs_replica *r, const struct lh_cs_job *seal)
+{
+    if (r->headless || r->incomplete || r->in_doubt || r->adopting != seal->version ||
+        lh_cs_replica_sealing(r))
+        return;
+    LH_MARK("seal-recorded-by-a-damaged-replica");
+    record(r, *seal);
+}
+
 static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
 {
     struct lh_cs_host *cs = s->cs;
@@ -168,18 +179,22 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     if (!lh_cs_session_named(cs, m->session, m->master_term))
         return;
     lh_cs_seal_forget(s->primaries, m->chunk);
-    if (r == NULL || r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
+    if (r == NULL || r->state == LH_CS_REPLICA_REMOVING)
         return;
-    if (r->incomplete) {
-        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE, false);
-        return; /* the copy records it (REC-4) */
-    }
     const struct lh_cs_job seal = {
         .session = m->session,
         .version = m->version,
         .length = m->length,
         .checksum = m->checksum,
     };
+    if (r->state == LH_CS_REPLICA_LOST) {
+        record_damaged(r, &seal);
+        return;
+    }
+    if (r->incomplete) {
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE, false);
+        return; /* the copy records it (REC-4) */
+    }
     if (r->header.sealed && is_taken_on(r, &seal)) {
         record_above(r, seal);
         return;

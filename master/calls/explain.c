@@ -100,7 +100,7 @@ static const char *unheard(
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool heard = member->joining || member->lost;
+        bool heard = !lh_m_log_counts(m, member) && !lh_m_log_is_damaged(m, member);
         for (uint32_t j = 0; j < c->active->seal->roll->answer_count; j++)
             heard = heard || c->active->seal->roll->answers[j].server == lh_m_server_of(m, member);
         if (!heard)

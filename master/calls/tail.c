@@ -87,7 +87,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
             int error = lh_m_create_chunk(m, f);
             (void)error; /* whoever waits hears of it at the deadline, if it stays so */
         } else if (!tail->sealed && !tail->intent_to_seal && lh_m_creation_done(tail) &&
-                   !lh_m_held(m, tail)) {
+                   !lh_m_held(m, tail) && !lh_m_roll_damaged(m, tail)) {
             lh_m_grant_free(m, tail);
         }
         tail = lh_m_tail(f);

@@ -29,6 +29,7 @@ struct lh_m_tally {
     uint32_t staying;  /* GOOD, and not leaving */
     uint32_t whole;    /* of these: recorded the seal, or the chunk is open */
     uint32_t sources;  /* could be copied from */
+    uint32_t sound;    /* of these: not damaged */
     uint32_t readable; /* good, or at a server that cannot write (REC-8) */
     uint32_t joining;
 };

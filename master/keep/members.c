@@ -23,6 +23,7 @@ struct lh_m_tally lh_m_tally(const struct lh_master *m, const struct lh_m_chunk 
         t.staying += good && stays;
         t.whole += good && stays && (!c->sealed || member->sealed);
         t.sources += source;
+        t.sound += source && health != LH_M_LOST;
         t.readable += good || (health != LH_M_LOST && source);
         t.joining += health == LH_M_JOINING;
     }

@@ -101,17 +101,33 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
     return lh_m_place_copy(m, copy_bytes(c), !c->sealed, exclude, count);
 }
 
-static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk *c)
+/* A member to refresh: not at a server that is to be avoided; `kept`: also one that has something
+ * of a damaged chunk. */
+static struct lh_m_server *choose_member(
+    const struct lh_master *m, const struct lh_m_chunk *c, bool avoid, bool kept)
+{
+    for (uint32_t i = 0; c->sealed && i < c->member_count; i++) {
+        const struct lh_m_member *member = &c->members[i];
+        struct lh_m_server *s = lh_m_server_of(m, member);
+        if (can_refresh(m, c, member) && !(avoid && s == c->active->repair.avoid) &&
+            (kept || !lh_m_is_kept(m, member)))
+            return s;
+    }
+    return NULL;
+}
+
+/* If no replica is sound, those that are damaged come last: they are sources (REC-9). */
+static struct lh_m_server *choose_target(
+    struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     struct lh_m_server *target = NULL;
 
     for (int avoid = c->active->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
-        for (uint32_t i = 0; c->sealed && i < c->member_count && target == NULL; i++)
-            if (can_refresh(m, c, &c->members[i]) &&
-                !(avoid && lh_m_server_of(m, &c->members[i]) == c->active->repair.avoid))
-                target = lh_m_server_of(m, &c->members[i]);
+        target = choose_member(m, c, avoid, t->sound > 0);
         if (target == NULL)
             target = choose_new(m, c, avoid);
+        if (target == NULL)
+            target = choose_member(m, c, avoid, true);
     }
     return target;
 }
@@ -145,8 +161,10 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
     uint32_t backed_by = c->file->min_replicas, recorded = lh_m_recorded(c);
 
-    if (t->good == 0 && needed > 1)
-        return 1; /* what a damaged one has nobody can read while it is copied to (REC-9) */
+    /* REC-9: what a damaged one has nobody can read while it is copied to. Who has not said yet
+     * whether it has what was sealed may be a better source. */
+    if (t->sound == 0 && needed > 0)
+        return t->good == 0;
     if (!c->active->seal->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;
@@ -174,7 +192,8 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 static void tell_seal_again(struct lh_master *m, struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count && c->seal_reported; i++)
-        if (!c->members[i].sealed && lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD) {
+        if (!c->members[i].sealed && (lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD ||
+                                         lh_m_log_is_damaged(m, &c->members[i]))) {
             LH_MARK("seal-told-again");
             lh_m_record_seal(m, c, lh_m_server_of(m, &c->members[i]));
         }
@@ -348,7 +367,8 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
         if (swept && !c->active->dirty)
             tell_seal_again(m, c);
     } else if (is_free(c)) {
-        look_at_free(m, c, &t);
+        if (!lh_m_roll_damaged(m, c))
+            look_at_free(m, c, &t);
     } else if (lh_m_has_primary(m, c)) {
         look_at_led(m, c, &t);
     } else {
@@ -390,7 +410,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
         return;
     uint32_t most = c->sealed ? copies_needed(c, &t) : 1;
     while (c->active->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
-           (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
+           (target = choose_target(m, c, &t)) != NULL && lh_m_copy_begin(m, c, target))
         continue;
     lh_m_repair_look(m, c, false);
 }

@@ -165,6 +165,8 @@ void lh_m_on_member_failed(
                 lh_m_seal(m, c)->bad_source = c->active->repair.joined_from;
         }
     }
+    if (report->unsure && lh_m_roll_unsure_primary(m, c))
+        return;
     size_t count = dispensable(m, c, report, ids);
     if (count == 0 && report->unsure) {
         LH_MARK("member-failed-and-nobody-is-sure");

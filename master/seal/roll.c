@@ -20,14 +20,12 @@
 
 #include <inttypes.h>
 
-bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f)
-{
-    if (f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__AS_CONFIGURED)
-        return m->config.on_primary_loss == LH_LOSS_ROLL;
-    return f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__ROLL;
-}
-
 /* ---- (b) Fences. */
+
+static bool may_answer(const struct lh_master *m, const struct lh_m_member *member)
+{
+    return lh_m_log_counts(m, member) || lh_m_log_is_damaged(m, member);
+}
 
 static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
@@ -54,7 +52,7 @@ static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struc
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
-        if (lh_m_log_counts(m, &c->members[i]) && lh_m_roll_answer(roll, s) == NULL &&
+        if (may_answer(m, &c->members[i]) && lh_m_roll_answer(roll, s) == NULL &&
             (only == NULL || only == s))
             send_fence(m, c, s);
     }
@@ -167,12 +165,16 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
     struct lh_m_roll *roll = c == NULL ? NULL : c->active->seal->roll;
 
-    if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
+    if (roll == NULL || roll->decided || member == NULL || !may_answer(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
         return;
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
         if (report->version != c->version || report->length > c->file->chunk_size)
             return; /* makes no sense, or is an answer to a fence before a jump */
+        if (report->damaged)
+            lh_m_lose(m, c, member, true);
+        else if (member->lost)
+            return; /* it was lost since */
         member->seen = lh_m_session_of(s);
         roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
             .length = report->length,
@@ -180,14 +182,14 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .committed = report->committed,
             .unverified = report->unverified,
             .primary = report->primary,
+            .damaged = report->damaged,
             .truncated = report->truncated && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
         LH_MARK("fence-finds-no-replica");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %s has lost its replica", c->id,
             c->file->path, s->id);
-        member->lost = true;
-        lh_m_dirty_chunk(m, c);
+        lh_m_lose(m, c, member, false);
     } else if (report->error == LEASEHOLD__ERROR_CODE__STALE_VERSION &&
                report->version > c->version) {
         fence_above(m, roll, s, report->version);
@@ -284,22 +286,28 @@ void lh_m_rolls_start(struct lh_master *m)
     }
 }
 
-static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
+void lh_m_roll_begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
     struct lh_m_member excluded[LH_REPLICATION_MAX];
     uint32_t excluded_count = lh_m_excluded(c, excluded);
 
-    lh_fx_log(m->fx, LH_WARN,
-        "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
-        ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
-        c->id, c->file->path, lh_m_holder(c)->id, why, lh_m_next_version(c),
-        c->active->grant->lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
+    if (lh_m_holder(c) != NULL)
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
+            ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
+            c->id, c->file->path, lh_m_holder(c)->id, why, lh_m_next_version(c),
+            c->active->grant->lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
+    else
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 " of \"%s\": %s; rolling over at version %" PRIu64, c->id,
+            c->file->path, why, lh_m_next_version(c));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
         lh_m_note_missed(m, lh_m_server_of(m, &excluded[i]));
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
-    lh_lease_let_end(&lh_m_grant(m, c)->lease);
+    if (lh_m_holder(c) != NULL)
+        lh_lease_let_end(&lh_m_grant(m, c)->lease);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
@@ -310,8 +318,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         send_fences(m, roll, NULL);
 }
 
-/* Is there what a roll needs: a log to seal by, and servers to go on with? */
-static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
+bool lh_m_roll_possible(struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_m_member excluded[LH_REPLICATION_MAX];
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
@@ -320,7 +327,7 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, lh_m_server_of(m, member)) &&
+        bool there = may_answer(m, member) && lh_m_looks_alive(m, lh_m_server_of(m, member)) &&
                      !(member->excluded && lh_m_server_of(m, member) == lh_m_holder(c));
         logs += there;
     }
@@ -331,147 +338,4 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     /* HA-11: there is no next chunk then. A member that follows when the lease is over has room. */
     return m->store_fills == NULL &&
            lh_m_place(m, c->file->chunk_size, wanted, excluded, excluded_count, chosen) == wanted;
-}
-
-/* What is wrong with the tail's primary, as far as the master can see for itself. */
-enum trouble { NO_TROUBLE, CUT_OFF, SILENT, SHORT };
-
-/* Does its primary take no appends for want of members (REC-3)? */
-static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
-{
-    uint32_t full = 0;
-
-    for (uint32_t i = 0; i < c->member_count; i++)
-        full += !c->members[i].joining;
-    if (full < c->file->min_replicas)
-        return true;
-    return c->active->seal->short_version == c->version &&
-           lh_instant_before(
-               m->now, lh_instant_add(c->active->seal->short_at, m->config.short_for));
-}
-
-static enum trouble trouble(
-    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_waiter *w)
-{
-    const struct lh_m_server *s = lh_m_holder(c);
-
-    if (s->session.link == 0 || c->active->grant->lease.session != s->session.client.session)
-        return CUT_OFF; /* no stream, or it has come back without the lease */
-    if (is_short(m, c))
-        return SHORT;
-    if (!lh_instant_before(s->session.client.received_at, w->arrived_at))
-        return NO_TROUBLE;
-    return lh_m_chunk_is_lost_to(c, w) || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
-}
-
-/* From when on the primary counts as lost if the trouble lasts. */
-static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_chunk *c,
-    const struct lh_m_waiter *w, enum trouble what)
-{
-    bool failed = lh_m_chunk_is_lost_to(c, w) || w->full_chunk == c->id;
-    struct lh_instant at = lh_instant_add(w->arrived_at, m->config.suspect_after);
-
-    switch (what) {
-    case SHORT:
-        return failed ? w->arrived_at : LH_INSTANT_NEVER;
-    case CUT_OFF:
-        if (failed)
-            at = w->arrived_at;
-        /* After a restart it has to find this master first. */
-        if (c->active->grant->lease.waiting && c->active->grant->lease.session == 0)
-            at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
-        return at;
-    case SILENT:
-        if (LH_PLANTED("roll-on-hint"))
-            return w->arrived_at;
-        /* Nobody is lost for silence who was not asked, however long the caller waits already. */
-        return lh_instant_max(at, lh_instant_add(lh_m_session_is_asked(&lh_m_holder(c)->session)
-                                                     ? lh_m_holder(c)->session.silent_since
-                                                     : m->now,
-                                      m->config.suspect_after));
-    default:
-        return LH_INSTANT_NEVER;
-    }
-}
-
-/* INV-9: asks the primary whether it lives, unless it was asked just now. */
-static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_waiter *w)
-{
-    struct lh_instant next = lh_instant_add(s->session.inquired_at, m->config.inquiry_pause);
-
-    if (s->session.inquired && !lh_instant_before(s->session.inquired_at, w->arrived_at))
-        return; /* it was asked since */
-    if (s->session.inquired && lh_instant_before(m->now, next)) {
-        LH_MARK("inquiry-put-off");
-        lh_timer_set(&m->timers, &w->timer, lh_instant_min(w->deadline, next));
-        return;
-    }
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
-    LH_MARK("inquiry-sent");
-    m->counts.inquiries++;
-    inquiry.session = lh_m_wire_session(m, s->session.client.session);
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
-    reply.inquiry = &inquiry;
-    if (lh_m_send(m, s, &reply)) /* else its registration, when it is answered, shows life */
-        lh_m_session_inquired(m, &s->session);
-}
-
-static const char *words(enum trouble what)
-{
-    return what == CUT_OFF  ? "it has no session stream"
-           : what == SILENT ? "it does not answer"
-                            : "too few of its members answer";
-}
-
-/* Whom is the next chunk to be placed without? */
-static void exclude(const struct lh_master *m, struct lh_m_chunk *c, enum trouble what)
-{
-    for (uint32_t i = 0; i < c->member_count; i++)
-        if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].excluded = lh_m_server_of(m, &c->members[i]) == lh_m_holder(c);
-}
-
-void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
-{
-    struct lh_m_chunk *c = lh_m_tail(f);
-    struct lh_m_waiter *w;
-
-    if (c == NULL || c->sealed || c->intent_to_seal || !lh_m_rolls(m, f) || !lh_m_held(m, c))
-        return;
-    TAILQ_FOREACH(w, &f->active->waiters, file_link) {
-        enum trouble what = trouble(m, c, w);
-        struct lh_instant at = lost_at(m, c, w, what);
-        if (w->kind != LH_WAIT_TAIL || at.ns == LH_INSTANT_NEVER.ns)
-            continue;
-        if (!lh_instant_reached(m->now, at)) {
-            if (lh_instant_before(at, w->deadline))
-                lh_timer_set(&m->timers, &w->timer, at);
-            if (what == SILENT)
-                inquire(m, lh_m_holder(c), w);
-            continue;
-        }
-        exclude(m, c, what);
-        if (!possible(m, c)) {
-            LH_MARK("roll-impossible");
-            return;
-        }
-        if (what == CUT_OFF)
-            LH_MARK("roll-for-a-broken-stream");
-        else if (what == SILENT)
-            LH_MARK("roll-for-silence");
-        else
-            LH_MARK("roll-for-too-few-members");
-        begin(m, c, words(what));
-        return;
-    }
-}
-
-bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c)
-{
-    if (!lh_m_rolls(m, c->file) || !possible(m, c))
-        return false;
-    LH_MARK("roll-for-appends-that-wait");
-    begin(m, c, words(SHORT));
-    return true;
 }

@@ -18,6 +18,14 @@ bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member
     return !member->joining && !member->lost && !lh_m_given_up(m, lh_m_server_of(m, member));
 }
 
+bool lh_m_log_is_damaged(const struct lh_master *m, const struct lh_m_member *member)
+{
+    const struct lh_m_server *s = lh_m_server_of(m, member);
+
+    return member->lost && !member->joining && !lh_m_given_up(m, s) &&
+           (lh_m_is_kept(m, member) || !lh_m_live(m, s) || !lh_m_heard_out(s));
+}
+
 const struct lh_m_fenced *lh_m_roll_answer(
     const struct lh_m_roll *roll, const struct lh_m_server *s)
 {
@@ -93,22 +101,24 @@ static void list_logs(
         const struct lh_m_member *member = &c->members[i];
         struct lh_m_server *s = lh_m_server_of(m, member);
         const struct lh_m_fenced *a = lh_m_roll_answer(roll, s);
-        bool alive = lh_m_looks_alive(m, s);
+        bool alive = lh_m_looks_alive(m, s), counts = lh_m_log_counts(m, member);
+        bool damaged = !counts && lh_m_log_is_damaged(m, member);
         if (a != NULL)
             logs[i] = (struct lh_log){.state = LH_LOG_REPORTED,
                 .length = a->length,
                 .committed = a->committed,
                 .unverified = a->unverified,
                 .truncated = a->truncated,
+                .damaged = a->damaged,
                 .primary = a->primary,
                 .reachable = alive};
-        else if (!lh_m_log_counts(m, member))
+        else if (!counts && !damaged)
             logs[i] = (struct lh_log){.state = LH_LOG_NONE};
         else if (alive && !member->excluded && !lh_m_roll_unfenced(roll, s) &&
                  !others_hang(m, roll))
-            logs[i] = (struct lh_log){.state = LH_LOG_AWAITED};
+            logs[i] = (struct lh_log){.state = LH_LOG_AWAITED, .damaged = damaged};
         else
-            logs[i] = (struct lh_log){.state = LH_LOG_AWAY};
+            logs[i] = (struct lh_log){.state = LH_LOG_AWAY, .damaged = damaged};
     }
 }
 
@@ -165,11 +175,11 @@ static bool forget_gone(struct lh_master *m, struct lh_m_roll *roll)
     for (uint32_t i = 0; i < roll->answer_count; i++) {
         const struct lh_m_fenced *a = &roll->answers[i];
         const struct lh_m_member *member = lh_m_member(roll->chunk, a->server);
-        enum lh_m_health health =
-            member == NULL ? LH_M_LOST : lh_m_member_health(m, roll->chunk, member);
+        enum lh_m_health health = lh_m_member_health(m, roll->chunk, member);
         if (a->committed > roll->committed)
             roll->committed = a->committed;
-        if (health == LH_M_LOST || health == LH_M_MISSING)
+        bool lost = a->damaged ? !lh_m_is_kept(m, member) : health == LH_M_LOST;
+        if (lost || health == LH_M_MISSING)
             LH_MARK("roll-answer-of-a-log-that-is-gone");
         else
             roll->answers[kept++] = *a;
@@ -203,6 +213,8 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         lh_m_roll_answer(roll, lh_m_server_of(m, &c->members[e.which]));
     if (e.verdict == LH_VERDICT_LOSS) {
         LH_MARK("roll-all-unverified");
+        if (best->damaged)
+            LH_MARK("roll-by-a-damaged-log");
         m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,
             "chunk %" PRIu64 " of \"%s\": no member's log is sure to be whole (their machines went "
@@ -213,7 +225,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         LH_MARK("roll-by-a-lone-log");
     }
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (logs[i].state == LH_LOG_AWAITED)
+        if (logs[i].state == LH_LOG_AWAITED && !logs[i].damaged)
             LH_MARK("roll-decided-without-a-live-member");
     roll->decided = true;
     roll->decided_at = m->now;

@@ -77,10 +77,14 @@ void lh_m_on_seal_recorded(
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
 
-    if (member == NULL || !c->sealed || member->lost)
+    if (member == NULL || !c->sealed)
         return;
     if (lh_m_copy_find(c, s) != NULL) {
         LH_MARK("seal-recorded-before-a-copy"); /* which begins again: its end counts */
+        return;
+    }
+    if (member->lost) { /* it is damaged all the same */
+        member->sealed = report->error == LEASEHOLD__ERROR_CODE__OK;
         return;
     }
     if (report->error == LEASEHOLD__ERROR_CODE__OK && report->version == c->version) {

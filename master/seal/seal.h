@@ -5,14 +5,6 @@
 
 /* ---- roll.c */
 
-/* Does the file roll over when the primary of its tail is lost? */
-bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f);
-/* Somebody waits for the file's tail: rolls it over if its primary is lost, or asks whether it
- * is. */
-void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f);
-/* The tail's primary, which lives, reports that appends wait and too few of its members answer:
- * rolls the file over. True: it does. */
-bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
 /* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_rolls_start(struct lh_master *m);
@@ -24,11 +16,34 @@ void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s);
 void lh_m_rolls_advance(struct lh_master *m);
 void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f);
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
+/* Is there what a roll needs: a log to seal by, and servers to go on with? */
+bool lh_m_roll_possible(struct lh_master *m, const struct lh_m_chunk *c);
+/* Begins it, if nobody has. */
+void lh_m_roll_begin(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+
+/* ---- causes.c */
+
+/* Does the file roll over when the primary of its tail is lost? */
+bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f);
+/* Somebody waits for the file's tail: rolls it over if its primary is lost, or asks whether it
+ * is. */
+void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f);
+/* The tail's primary, which lives, reports that appends wait and too few of its members answer:
+ * rolls the file over. True: it does. */
+bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
+/* REC-9: nobody holds the open chunk, and no member has a log that is not damaged: seals it by what
+ * there is. True: it does. */
+bool lh_m_roll_damaged(struct lh_master *m, struct lh_m_chunk *c);
+/* The tail's primary cannot recover, since no log is evidence, and there are damaged ones, which it
+ * does not hear: the same, or that is waited for. False: there are none. */
+bool lh_m_roll_unsure_primary(struct lh_master *m, struct lh_m_chunk *c);
 
 /* ---- roll_length.c */
 
 /* REC-4, FAIL-5: does its log count? */
 bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member);
+/* REC-9: may it have a damaged log, which can say how far it went? */
+bool lh_m_log_is_damaged(const struct lh_master *m, const struct lh_m_member *member);
 /* What `s` answered to the fence; NULL: nothing yet. */
 const struct lh_m_fenced *lh_m_roll_answer(
     const struct lh_m_roll *roll, const struct lh_m_server *s);

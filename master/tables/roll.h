@@ -10,6 +10,7 @@ struct lh_m_fenced {
     bool unverified;
     bool primary;   /* its length is what it had committed as the primary */
     bool truncated; /* FAIL-3: it may have been longer once */
+    bool damaged;   /* FAIL-4: its length is how far it is known to have gone (REC-9) */
 };
 
 /* Who has answered that its disk refuses the version: it is not fenced, and is asked again

@@ -384,6 +384,19 @@ static void registers(
         lh_ob_replica(lh_ob_chunk(o, m->held[i]->chunk), a->number)->notified = m->held[i]->version;
 }
 
+/* FENCE-1, of a log that is damaged. */
+static void check_version_durable(
+    struct lh_sim_observers *o, const struct actor *a, struct chunk *c, uint64_t version)
+{
+    const struct lh_sim_header *h = lh_ob_platter(o, c, a->number);
+
+    if (!lh_ob_replica(c, a->number)->header_damaged && (!h->valid || h->version < version))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s answers a fence of chunk %" PRIu64 " at version %" PRIu64
+            ", which its header does not have durably (FENCE-1)",
+            a->name, c->id, version);
+}
+
 /* FAIL-2a: as an ADOPT's answer. */
 static void fences(struct lh_sim_observers *o, const struct actor *a, const Leasehold__Fenced *m)
 {
@@ -391,6 +404,11 @@ static void fences(struct lh_sim_observers *o, const struct actor *a, const Leas
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
         return;
+    if (m->damaged) { /* REC-9: its server knows, and takes no part in anything any more */
+        check_complete(o, a, m->chunk, "answers a fence");
+        check_version_durable(o, a, c, m->version);
+        return;
+    }
     /* A primary says what it has committed; the log that it has ordered may be longer. If its disk
      * takes no changes its word counts all the same (REC-7). */
     if (!m->primary || !lh_ob_replica(c, a->number)->refused) {

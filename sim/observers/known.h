@@ -58,6 +58,7 @@ struct fenced {
     bool unverified;
     bool primary;   /* its length is what it had committed as the primary */
     bool truncated; /* FAIL-3 */
+    bool damaged;   /* FAIL-4: how far it is known to have gone (REC-9) */
 };
 
 /* One chunk's replica at one server, from its creation to its removal. */

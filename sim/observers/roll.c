@@ -30,7 +30,7 @@ static const struct fenced *answer_of(
     const struct fenced *f = &r->fenced_heard;
     bool heard = f->version == version && f->heard_at >= o->master->started_at;
 
-    return heard && !r->missing && !m->lost && !m->joining ? f : NULL;
+    return heard && !r->missing && (!m->lost || f->damaged) && !m->joining ? f : NULL;
 }
 
 /* On how many members' disks must be what clients settle by, unless the primary itself has said
@@ -151,6 +151,70 @@ void lh_ob_roll_log_goes(struct lh_sim_observers *o, struct chunk *c, uint32_t s
     }
 }
 
+/* Are the log's bytes from that committed batch on whole batches, to the end of the file? */
+static bool is_whole_from(const uint8_t *log, uint64_t size, const struct lh_sim_batch *committed)
+{
+    struct lh_sim_batch b;
+    uint64_t at = committed->offset;
+
+    if (log == NULL || !lh_sim_batch_read(log, size, at, &b) || b.chain != committed->chain)
+        return false;
+    while (at < size && lh_sim_batch_read(log, size, at, &b))
+        at += b.size;
+    return at == size;
+}
+
+/* REC-9: no log is evidence, and some are damaged. Everybody is heard who has anything, and nothing
+ * is sealed away that was acknowledged and lies whole at one of them. What two truncated logs say
+ * is FAIL-3's. */
+static void check_damaged(
+    struct lh_sim_observers *o, struct chunk *c, uint64_t version, uint64_t length)
+{
+    const struct lh_sim_batch *last = c->log_count == 0 ? NULL : &c->log[c->log_count - 1];
+    size_t verified = 0, truncated = 0, damaged = 0;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = answer_of(o, c, i, version);
+        verified += f != NULL && !f->unverified && !f->truncated;
+        truncated += f != NULL && f->truncated;
+        damaged += f != NULL && f->damaged;
+    }
+    if (verified > 0 || truncated > 0 || damaged == 0)
+        return;
+    for (size_t i = 0; i < c->member_count && !failed(o); i++) {
+        uint32_t server = c->members[i].server;
+        const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+        uint64_t size = 0;
+        const uint8_t *log = lh_ob_log(o, c, server, false, &size);
+        if (c->members[i].joining || c->replicas[server].header_damaged || !h->valid ||
+            h->copying || lh_sim_is_decommissioned(o->cluster, server + 1) ||
+            lh_sim_is_scrapped(o->servers[server]->node))
+            continue;
+        if (answer_of(o, c, i, version) == NULL)
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "chunk %" PRIu64 " is to be sealed at %" PRIu64
+                " bytes, no log is sure, and %s was not heard (REC-9)",
+                c->id, length, o->servers[server]->name);
+        else if (last != NULL && length < last->offset + last->size &&
+                 is_whole_from(log, size, last))
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "chunk %" PRIu64 " is to be sealed at %" PRIu64
+                " bytes, and %s has the acknowledged batch at %" PRIu64 " whole (REC-9)",
+                c->id, length, o->servers[server]->name, last->offset);
+    }
+}
+
+/* Has a member's replica rotted? */
+static bool is_rotten(const struct chunk *c)
+{
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct replica *r = &c->replicas[c->members[i].server];
+        if (r->damaged && !r->misled)
+            return true;
+    }
+    return false;
+}
+
 void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
     uint64_t length, uint64_t checksum)
 {
@@ -159,8 +223,10 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     size_t verified = 0, whole = 0, reported = 0, full = 0, given_up = 0;
     bool own = false;
 
-    if (c->hopeless)
+    if (c->hopeless) {
+        check_damaged(o, c, version, length);
         return;
+    }
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = answer_of(o, c, i, version);
         bool counts = !c->members[i].joining && !c->members[i].lost;
@@ -187,6 +253,10 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         whole += counts && !f->truncated;
     }
     bool sure = whole > 0 || verified > 1;
+    if (whole == 0 && verified > 1 && is_rotten(c)) {
+        c->hopeless = true; /* rot that passed for a tear (FAIL-3) */
+        return;
+    }
     bool notified = c->loss_reported_version == version && c->loss_reported_length == length;
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
@@ -286,15 +356,17 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             .length = m->fenced->length,
             .checksum = m->fenced->checksum,
             .committed = m->fenced->committed,
-            .unverified = m->fenced->unverified,
+            .unverified = m->fenced->unverified || m->fenced->damaged,
             .primary = m->fenced->primary,
             .truncated = m->fenced->truncated,
+            .damaged = m->fenced->damaged,
             .heard_at = lh_sim_now(o->sim),
             .counted_at = lh_sim_now(o->sim)};
         bool again = heard->heard_at >= o->master->started_at && heard->version == said.version &&
                      heard->length == said.length && heard->checksum == said.checksum &&
                      heard->committed == said.committed && heard->unverified == said.unverified &&
-                     heard->primary == said.primary && heard->truncated == said.truncated;
+                     heard->primary == said.primary && heard->truncated == said.truncated &&
+                     heard->damaged == said.damaged;
         if (!again) /* else it may have decided by the first one */
             *heard = said;
         else if (heard->counted_at == UINT64_MAX)

@@ -41,7 +41,18 @@ const struct lh_sim_bug lh_sim_disk_bugs[] = {
         "when the disk takes changes again; the master counts a replica that is none",
         "KEEP-1"},
     {"lost-log-ends-at-its-damage", "REC-9",
-        "of a log that is lost and not sealed nothing is read behind the damage after a restart",
+        "an open log in which a start finds damage ends there: nothing is read behind it, and the "
+        "chunk is sealed there",
+        "story"},
+    {"damaged-log-gives-no-length", "REC-9",
+        "a damaged log does not say how far it went: a chunk that is damaged at every member never "
+        "ends, and its file takes no appends any more",
+        "story"},
+    {"damaged-chunk-never-sealed", "REC-9",
+        "an open chunk that is damaged at every member is left alone", "story"},
+    {"damaged-logs-not-heard", "REC-9",
+        "when no log is sure, the longest of those that are not damaged decides, though a damaged "
+        "one has acknowledged batches whole behind that",
         "story"},
     {"damaged-file-goes-first", "REC-9",
         "the file that is damaged is removed before what replaces it adds up", "settle"},

@@ -24,8 +24,11 @@ static int read_error(struct world *w, int node, uint64_t offset)
 
 static void rot(struct world *w, int node, uint64_t offset)
 {
-    node_file(w, node, CHUNK)->cache[LH_LOG_START + offset] ^= 1;
-    node_file(w, node, CHUNK)->durable[LH_LOG_START + offset] ^= 1;
+    struct file *f = node_file(w, node, CHUNK);
+
+    f->cache[LH_LOG_START + offset] ^= 1;
+    if (LH_LOG_START + offset < f->durable_size)
+        f->durable[LH_LOG_START + offset] ^= 1;
 }
 
 /* Every server's disk refuses changes, which the primary has met. */
@@ -480,6 +483,86 @@ STORY(behind_damage_the_next_whole_batch_is_named_and_read)
     }
 }
 
+/* Its process starts again, finds what is damaged, and is fenced at version 2. */
+static void fence_damaged(struct world *w, int node)
+{
+    restart(w, node, false);
+    pass(w, 60000);
+    assert_true(node_status(w, node).lost);
+    heard_clear(w);
+    master_fence(w, node, 2);
+    settle(w);
+    assert_true(heard(w, node)->fenced.n == 1 && heard(w, node)->fenced.error == LH_OK);
+    assert_true(heard(w, node)->fenced.damaged);
+}
+
+STORY(a_damaged_log_says_how_far_it_went)
+{
+    (void)given_a_written_chunk(w, 6);
+    uint64_t checksum = node_status(w, B).checksum;
+    pass(w, 20);
+    rot(w, A, BATCH + 50);
+    rot(w, B, BATCH + 5); /* its header */
+    rot(w, B, 3 * BATCH + 50);
+    rot(w, C, 5 * BATCH + 50); /* the last one: nobody can say more than what lies before it */
+    for (int i = A; i <= C; i++) {
+        bool last = i == C;
+        fence_damaged(w, i);
+        assert_int_equal(heard(w, i)->fenced.length, (last ? 5 : 6) * BATCH);
+        assert_true((heard(w, i)->fenced.checksum == checksum) == !last);
+        assert_int_equal(node_status(w, i).version, 2);
+    }
+    /* The seal is recorded by all of them, and what is whole of each is read up to it. */
+    for (int i = A; i <= C; i++)
+        master_record_seal(w, i, 2, 6 * BATCH, checksum);
+    settle(w);
+    for (int i = A; i <= C; i++) {
+        assert_int_equal(heard(w, i)->recorded.error, LH_OK);
+        assert_true(node_status(w, i).lost);
+    }
+    assert_int_equal(read_error(w, A, 5 * BATCH), LH_OK);
+    assert_int_equal(read_error(w, B, 5 * BATCH), LH_OK);
+    assert_int_equal(read_error(w, C, 5 * BATCH), LH_ERR_CORRUPT);
+}
+
+STORY(a_log_with_an_unreadable_sector_says_how_far_it_went)
+{
+    w->bounds.read_least_bytes = 16;
+    for (int i = A; i <= C; i++)
+        restart(w, i, false); /* with these bounds */
+    (void)given_a_written_chunk(w, 6);
+    uint64_t checksum = node_status(w, B).checksum;
+    pass(w, 20);
+    w->nodes[B].bad_byte = LH_LOG_START + BATCH + 50;
+    fence_damaged(w, B);
+    assert_int_equal(heard(w, B)->fenced.length, 6 * BATCH);
+    assert_true(heard(w, B)->fenced.checksum == checksum);
+}
+
+STORY(a_version_that_a_damaged_log_could_not_write_down_is_not_its_own)
+{
+    (void)given_a_written_chunk(w, 6);
+    pass(w, 20);
+    rot(w, B, BATCH + 50);
+    restart(w, B, false);
+    assert_true(node_status(w, B).lost);
+    for (unsigned step = 0; step < 2; step++) { /* the write, and the sync */
+        heard_clear(w);
+        node_fail_disk(w, B, step == 0 ? LH_DISK_WRITE : LH_DISK_SYNC, 0, LH_ERR_IO);
+        master_fence(w, B, 2);
+        settle(w);
+        assert_int_equal(heard(w, B)->fenced.error, LH_ERR_IO);
+        assert_int_equal(node_status(w, B).version, 1);
+        assert_int_equal(node_status(w, B).version, 1);
+    }
+    heard_clear(w);
+    master_fence(w, B, 2);
+    settle(w);
+    assert_int_equal(heard(w, B)->fenced.error, LH_OK);
+    restart(w, B, true);
+    assert_int_equal(node_status(w, B).version, 2);
+}
+
 STORY(what_lies_around_an_unreadable_sector_is_read)
 {
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
@@ -782,6 +865,9 @@ int main(void)
         cmocka_unit_test(a_copy_in_place_of_a_file_in_doubt_that_has_rotted_is_not_in_doubt),
         cmocka_unit_test(the_whole_batches_of_a_damaged_replica_are_read),
         cmocka_unit_test(behind_damage_the_next_whole_batch_is_named_and_read),
+        cmocka_unit_test(a_damaged_log_says_how_far_it_went),
+        cmocka_unit_test(a_log_with_an_unreadable_sector_says_how_far_it_went),
+        cmocka_unit_test(a_version_that_a_damaged_log_could_not_write_down_is_not_its_own),
         cmocka_unit_test(what_lies_around_an_unreadable_sector_is_read),
         cmocka_unit_test(a_batch_that_is_whole_anywhere_is_copied),
         cmocka_unit_test(a_batch_behind_a_damaged_trailer_is_copied),

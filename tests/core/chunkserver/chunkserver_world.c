@@ -739,7 +739,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,
             .length = m->fenced->length, .checksum = m->fenced->checksum,
             .unverified = m->fenced->unverified, .truncated = m->fenced->truncated,
-            .committed = m->fenced->committed, .primary = m->fenced->primary);
+            .committed = m->fenced->committed, .primary = m->fenced->primary,
+            .damaged = m->fenced->damaged);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
         HEAR(copied, .version = m->copied->version, .length = m->copied->length,

@@ -111,7 +111,7 @@ struct heard {
         int error;
         unsigned members; /* bits */
         bool sealed, unverified, truncated, primary, appends_wait, unsure, failing, read_only,
-            ran_out, kept;
+            ran_out, kept, damaged;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat, shown;
