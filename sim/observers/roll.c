@@ -20,17 +20,23 @@ bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
 }
 
 /* What the i-th member, a full one, has answered to the master that runs: what a former one heard
- * went with it. NULL: nothing, or its server has registered without the replica since, or as lost.
- * A log that is gone decides nothing. */
-static const struct fenced *answer_of(
+ * went with it. NULL: nothing, or it is lost since. */
+static const struct fenced *heard_of(
     const struct lh_sim_observers *o, const struct chunk *c, size_t i, uint64_t version)
 {
     const struct member *m = &c->members[i];
-    const struct replica *r = &c->replicas[m->server];
-    const struct fenced *f = &r->fenced_heard;
+    const struct fenced *f = &c->replicas[m->server].fenced_heard;
     bool heard = f->version == version && f->heard_at >= o->master->started_at;
 
-    return heard && !r->missing && (!m->lost || f->damaged) && !m->joining ? f : NULL;
+    return heard && (!m->lost || f->damaged) && !m->joining ? f : NULL;
+}
+
+/* The same; NULL, too, if its server has registered without the replica since. A log that is gone
+ * decides nothing. */
+static const struct fenced *answer_of(
+    const struct lh_sim_observers *o, const struct chunk *c, size_t i, uint64_t version)
+{
+    return c->replicas[c->members[i].server].missing ? NULL : heard_of(o, c, i, version);
 }
 
 /* On how many members' disks must be what clients settle by, unless the primary itself has said
@@ -296,7 +302,9 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     /* Who is joining becomes a member with the seal, and gave no log. */
     c->logs_at_seal = logs_needed(o, c);
     for (size_t i = 0; i < c->member_count; i++) {
-        const struct fenced *f = answer_of(o, c, i, version);
+        /* Also of who comes back without it just now: it was there, as an acknowledged batch's is,
+         * and the master hears what is missing when that server's session has begun. */
+        const struct fenced *f = heard_of(o, c, i, version);
         if (f != NULL && f->length >= length)
             c->seal_logs |= UINT64_C(1) << (c->members[i].server % 64);
     }
