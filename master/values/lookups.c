@@ -2,6 +2,7 @@
  * the path, which no other name begins with. It has no stored value: its revision is the file's id,
  * and its bytes are what a file keeps for ever. A call that takes a file's path away is a change of
  * it. */
+#include "master/values/lookups.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"
 #include "master/values/internal.h"

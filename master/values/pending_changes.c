@@ -2,6 +2,7 @@
 #include "lease/term.h"
 #include "master/sessions/sessions.h"
 #include "master/values/internal.h"
+#include "master/values/lookups.h"
 
 /* ---- Its life. */
 

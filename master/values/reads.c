@@ -2,6 +2,7 @@
 #include "lease/term.h"
 #include "master/tables/replies.h"
 #include "master/values/internal.h"
+#include "master/values/lookups.h"
 
 /* ---- On a session's stream. */
 

@@ -2,6 +2,7 @@
  * when. What it does not show it does not serve. */
 #include "lease/term.h"
 #include "master/values/internal.h"
+#include "master/values/lookups.h"
 
 struct showing {
     struct lh_master *m;
