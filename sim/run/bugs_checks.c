@@ -25,6 +25,10 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "a member at the sealed version records the seal if its log is as long, and has another "
         "one",
         "INV-5"},
+    {"seal-of-an-older-version", "SEAL-1",
+        "the report of a full chunk is late, and has the master seal it though the same primary "
+        "has been granted a newer version since",
+        "INV-2"},
     {"unsure-primary-kept", "REC-2a",
         "a primary that is not sure of its log waits for members that it cannot reach, though the "
         "master hears them and appends wait; none of them is asked to take over",
