@@ -29,6 +29,10 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "the report of a full chunk is late, and has the master seal it though the same primary "
         "has been granted a newer version since",
         "INV-2"},
+    {"own-damage-is-a-verdict", "REC-8",
+        "a primary that has found rot in its own log tells its clients CORRUPT, which says that "
+        "what they sent is; their appenders end",
+        "INV-8"},
     {"unsure-primary-kept", "REC-2a",
         "a primary that is not sure of its log waits for members that it cannot reach, though the "
         "master hears them and appends wait; none of them is asked to take over",
