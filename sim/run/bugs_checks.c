@@ -33,6 +33,10 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "a primary that has found rot in its own log tells its clients CORRUPT, which says that "
         "what they sent is; their appenders end",
         "INV-8"},
+    {"table-outlives-its-log", "APP-5",
+        "all that is remembered of a writer lies behind a cut, and its log says that it has what "
+        "came before that in its sequence",
+        "INV-4"},
     {"unsure-primary-kept", "REC-2a",
         "a primary that is not sure of its log waits for members that it cannot reach, though the "
         "master hears them and appends wait; none of them is asked to take over",
