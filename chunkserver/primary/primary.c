@@ -103,7 +103,9 @@ size_t lh_cs_primary_full_members(const struct lh_cs_primary *p)
 /* What ends a primary its clients have not done: they ask the master, and go on elsewhere. */
 static int to_clients(int error)
 {
-    return lh_error_advice(error) == LH_GIVE_UP ? LH_ERR_NO_REPLICA : error;
+    return lh_error_advice(error) == LH_GIVE_UP && !LH_PLANTED("own-damage-is-a-verdict")
+               ? LH_ERR_NO_REPLICA
+               : error;
 }
 
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error)

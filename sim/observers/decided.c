@@ -70,7 +70,8 @@ void lh_ob_decided(struct lh_sim_observers *o, const struct lh_change *change)
         lh_ob_inv2_decided(o, c, (uint32_t)holder, s->version);
     if (holder >= 0 && holder != c->decided_holder)
         lh_ob_health_granted(o, c, o->servers[holder]);
-    if (holder < 0 && c->decided_holder >= 0 && !s->sealed)
+    /* A seal by its primary gives up the version that it names (SEAL-1); one by fences any. */
+    if (holder < 0 && c->decided_holder >= 0 && !(s->sealed && s->intent_to_seal))
         lh_ob_inv2_freed(o, c);
     if (s->intent_to_seal && !c->decided_intent)
         lh_ob_inv9_rolls(o, c);

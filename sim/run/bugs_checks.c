@@ -25,6 +25,22 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "a member at the sealed version records the seal if its log is as long, and has another "
         "one",
         "INV-5"},
+    {"seal-of-an-older-version", "SEAL-1",
+        "the report of a full chunk is late, and has the master seal it though the same primary "
+        "has been granted a newer version since",
+        "INV-2"},
+    {"own-damage-is-a-verdict", "REC-8",
+        "a primary that has found rot in its own log tells its clients CORRUPT, which says that "
+        "what they sent is; their appenders end",
+        "INV-8"},
+    {"table-outlives-its-log", "APP-5",
+        "all that is remembered of a writer lies behind a cut, and its log says that it has what "
+        "came before that in its sequence",
+        "INV-4"},
+    {"silence-goes-on-after-an-answer", "HA-10",
+        "a session's stream is answered, and the time for the first question goes on; the client "
+        "doubts and leaves a master that answers",
+        "story"},
     {"unsure-primary-kept", "REC-2a",
         "a primary that is not sure of its log waits for members that it cannot reach, though the "
         "master hears them and appends wait; none of them is asked to take over",
