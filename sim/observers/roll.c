@@ -196,6 +196,9 @@ static void check_damaged(
             h->copying || lh_sim_is_decommissioned(o->cluster, server + 1) ||
             lh_sim_is_scrapped(o->servers[server]->node))
             continue;
+        /* What was called lost stays so until it is copied (FAIL-4), whatever a later process finds. */
+        if (c->members[i].lost && !c->replicas[server].lost)
+            continue;
         if (answer_of(o, c, i, version) == NULL)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %" PRIu64 " is to be sealed at %" PRIu64
