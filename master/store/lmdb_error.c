@@ -1,6 +1,7 @@
 #include "master/store/lmdb_error.h"
 
 #include "base/error.h"
+#include "master/store/disk_error.h"
 
 #include <errno.h>
 #include <lmdb.h>
@@ -25,7 +26,7 @@ int lh_lmdb_error(int code)
     case MDB_VERSION_MISMATCH:
         return LH_ERR_WRONG_FORMAT;
     default:
-        return code > 0 ? lh_error_from_errno(code) : LH_ERR_IO;
+        return code > 0 ? lh_disk_error(code) : LH_ERR_IO;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "master/store/cluster_file.h"
+#include "master/store/disk_error.h"
 #include "master/store/format_file.h"
 #include "master/store/lmdb_check.h"
 #include "master/store/lmdb_error.h"
@@ -303,14 +304,6 @@ static void store_close(struct lh_metastore *store)
 
 static const struct lh_metastore_operations operations = {store_load, store_commit, store_close};
 
-static int refuse_errno(const struct store *s, const char *what, char *why, size_t why_size)
-{
-    int code = errno;
-
-    snprintf(why, why_size, "%s: cannot %s: %s", s->path, what, strerror(code));
-    return lh_error_from_errno(code);
-}
-
 static int in_use(const struct store *s, char *why, size_t why_size)
 {
     snprintf(why, why_size,
@@ -322,17 +315,20 @@ static int in_use(const struct store *s, char *why, size_t why_size)
 
 static int lock_directory(struct store *s, char *why, size_t why_size)
 {
-    if (mkdir(s->path, LH_DIRECTORY_MODE) != 0 && errno != EEXIST)
-        return refuse_errno(s, "create the directory", why, why_size);
+    int unmade = mkdir(s->path, LH_DIRECTORY_MODE) != 0 ? errno : 0;
     s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->directory < 0 && errno == ENOENT && unmade != 0)
+        return lh_disk_not_created(s->path, unmade, why, why_size);
     if (s->directory < 0)
-        return refuse_errno(s, "open the directory", why, why_size);
+        return lh_disk_refuse(s->path, "open the directory", why, why_size);
     static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
     static const char *const ours[] = {
         "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_CLUSTER_FILE, NULL};
     char stranger[256];
-    if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
-        lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
+    bool has_format = faccessat(s->directory, "FORMAT", F_OK, 0) == 0;
+    if (!has_format && errno != ENOENT)
+        return lh_disk_refuse(s->path, "look for the file FORMAT", why, why_size);
+    if (!has_format && lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
         snprintf(why, why_size,
             "%s holds '%s', which is not a master's (it has no file FORMAT): give this master a "
             "directory of its own",
@@ -344,10 +340,10 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
         return in_use(s, why, why_size);
     s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
     if (s->lock < 0)
-        return refuse_errno(s, "create the file LOCK", why, why_size);
+        return lh_disk_refuse(s->path, "create the file LOCK", why, why_size);
     if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
-            return refuse_errno(s, "lock the file LOCK", why, why_size);
+            return lh_disk_refuse(s->path, "lock the file LOCK", why, why_size);
         return in_use(s, why, why_size);
     }
     lh_directory_close_to_others(s->directory, ours);
@@ -374,7 +370,7 @@ static int check_cluster(struct store *s, const char *stored, char *why, size_t 
     if (error != LH_OK)
         return error;
     if (fsync(s->directory) != 0)
-        return refuse_errno(s, "sync the directory", why, why_size);
+        return lh_disk_refuse(s->path, "sync the directory", why, why_size);
     s->named = s->cluster[0] != 0;
     if (!s->named && stored[0] != 0) {
         memcpy(s->cluster, stored, strlen(stored) + 1);
