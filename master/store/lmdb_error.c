@@ -40,7 +40,7 @@ static bool disk_is_full(int directory)
 bool lh_lmdb_is_shortage(int directory, int code)
 {
     return code == ENOSPC || code == EDQUOT || code == EFBIG || code == ENOMEM || code == EAGAIN ||
-           code == MDB_MAP_FULL ||
+           code == EINTR || code == MDB_MAP_FULL ||
            (code == EIO && disk_is_full(directory)); /* its word for a write that was cut short */
 }
 

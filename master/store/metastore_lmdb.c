@@ -175,6 +175,26 @@ static void name_cluster(struct store *s, const struct requests *committed)
         s->named = lh_cluster_file_write(s->directory, s->cluster);
 }
 
+/* Of a store that was given up. SHORTAGE would say that it tries on. */
+static int failure_of(int code)
+{
+    int error = lh_lmdb_error(code);
+
+    return error == LH_ERR_SHORTAGE ? LH_ERR_IO : error;
+}
+
+/* Whether LMDB would begin another transaction: not if the page failed that names the newest ones,
+ * since it cannot tell which of them is on the disk. The next start finds out. */
+static bool can_go_on(const struct store *s)
+{
+    MDB_txn *txn;
+    int code = mdb_txn_begin(s->env, NULL, 0, &txn);
+
+    if (code == MDB_SUCCESS)
+        mdb_txn_abort(txn);
+    return code != MDB_PANIC;
+}
+
 /* In the end it is committed, or s->failed and s->why say why it is not. */
 static void commit_or_wait(struct store *s, const struct requests *batch)
 {
@@ -184,13 +204,13 @@ static void commit_or_wait(struct store *s, const struct requests *batch)
             name_cluster(s, batch);
             return;
         }
-        bool again = lh_lmdb_is_shortage(s->directory, code);
+        bool again = lh_lmdb_is_shortage(s->directory, code) && can_go_on(s);
         lh_lmdb_explain(s->path, code, again, s->why, sizeof s->why);
         if (again && tries % (REMIND_S / RETRY_S) == 0)
             s->on_committed(s->arg, STAILQ_FIRST(batch)->ticket, LH_ERR_SHORTAGE, s->why);
         if (!again || !may_try_again(s)) {
             lh_lmdb_explain(s->path, code, false, s->why, sizeof s->why);
-            s->failed = lh_lmdb_error(code);
+            s->failed = failure_of(code);
             return;
         }
     }
