@@ -7,6 +7,7 @@
 #include "master/store/format_file.h"
 #include "master/store/lmdb_check.h"
 #include "master/store/lmdb_error.h"
+#include "master/store/lmdb_settle.h"
 #include "runtime/directory.h"
 #include "runtime/thread.h"
 
@@ -62,6 +63,7 @@ struct store {
     bool closing;
 
     /* The committing thread's. */
+    bool settled;
     int failed; /* of the first commit that failed; all later ones fail with it */
     char why[512];
 };
@@ -103,8 +105,11 @@ static int commit_batch(struct store *s, const struct requests *batch)
 {
     MDB_txn *txn;
     const struct request *r;
-    int code = mdb_txn_begin(s->env, NULL, 0, &txn);
+    int code = s->settled ? MDB_SUCCESS : lh_lmdb_settle(s->env);
 
+    s->settled = code == MDB_SUCCESS;
+    if (code == MDB_SUCCESS)
+        code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code != MDB_SUCCESS)
         return code;
     STAILQ_FOREACH(r, batch, link) {

@@ -214,6 +214,47 @@ static void a_lack_of_memory_that_is_given_up_is_an_error(void **state)
     assert_int_equal(done.errors[0], LH_ERR_IO);
 }
 
+/* The page that names a transaction reached the disk, and the call said that it did not. The next
+ * process goes on from the one before, and uses the same pages; then the machine goes down. */
+static void a_transaction_that_failed_does_not_come_back_with_pages_of_another(void **state)
+{
+    char from[300], to[300];
+
+    (void)state;
+    struct lh_metastore *store = open_store();
+    commit(store, 1, "a", 10);
+    while (done.count == 0)
+        sched_yield();
+    snprintf(from, sizeof from, "%s/disk", directory);
+    snprintf(to, sizeof to, "%s/data.mdb", directory);
+    int file = open(to, O_RDONLY);
+    assert_true(file >= 0);
+    disk = open(from, O_RDWR | O_CREAT, 0600);
+    assert_true(disk >= 0);
+    copy(file, disk);
+    close(file);
+    meta_fails = EIO;
+    commit(store, 2, "b", 10000);
+    while (done.count == 1)
+        sched_yield();
+    assert_int_equal(done.errors[1], LH_ERR_IO);
+    lh_metastore_close(store);
+
+    wrote = false;
+    goes_down = true;
+    store = open_store();
+    commit(store, 3, "c", 10000);
+    while (done.count == 2)
+        sched_yield();
+    lh_metastore_close(store);
+    assert_int_equal(done.errors[2], LH_OK);
+    assert_true(down);
+    close(disk);
+    disk = -1;
+    assert_int_equal(rename(from, to), 0);
+    assert_stored("a");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +262,8 @@ int main(void)
             with_an_outcome_unknown_it_does_not_say_that_it_tries_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_lack_of_memory_that_is_given_up_is_an_error, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_transaction_that_failed_does_not_come_back_with_pages_of_another, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
