@@ -31,3 +31,10 @@ int lh_lmdb_settle(MDB_env *env)
     free(pages);
     return code;
 }
+
+bool lh_lmdb_follows(MDB_env *env, MDB_txn *txn)
+{
+    MDB_envinfo info;
+
+    return mdb_env_info(env, &info) == MDB_SUCCESS && mdb_txn_id(txn) == info.me_last_txnid + 1;
+}

@@ -6,7 +6,13 @@
 #pragma once
 
 #include <lmdb.h>
+#include <stdbool.h>
 
 /* Before the first transaction that writes. Gives 0 or errno's code; then it is to be done again,
  * or given up. */
 int lh_lmdb_settle(MDB_env *env);
+
+/* Whether the transaction, which writes, follows the newest one in the file. LMDB takes its number
+ * from lock.mdb if it could not have that alone: with a number of another state, as a crash of the
+ * machine leaves it, it would go on from an older one. */
+bool lh_lmdb_follows(MDB_env *env, MDB_txn *txn);

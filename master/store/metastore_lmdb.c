@@ -417,6 +417,13 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS)
         code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code == MDB_SUCCESS) {
+        if (!lh_lmdb_follows(s->env, txn)) {
+            mdb_txn_abort(txn);
+            return lh_why(LH_ERR_IO, why, why_size,
+                "%s: its file lock.mdb is of another state of the store: end what else reads the "
+                "store (mdb_copy, mdb_dump), and start again",
+                s->path);
+        }
         code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
         if (code == MDB_SUCCESS)
             code = read_cluster(s, txn, stored);

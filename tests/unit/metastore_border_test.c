@@ -21,12 +21,13 @@
 #include <cmocka.h>
 
 #define METAS_BYTES 8192 /* the two pages that name the newest transactions */
+#define TXN_AT      48   /* in lock.mdb: the number of the newest one */
 
 static char directory[256], why[512];
 
 /* The disk of a machine: what of the file is on it if the machine goes down now. */
 static int disk = -1;
-static _Atomic int pages_fail, meta_fails; /* errno's codes; the others: once */
+static _Atomic int pages_fail, meta_fails, lock_fails; /* errno's codes; the others: once */
 static _Atomic bool goes_down, wrote, down;
 
 static struct {
@@ -90,6 +91,22 @@ int fdatasync(int fd)
     else if (disk >= 0 && !down)
         copy(fd, disk);
     return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* Locks of lock.mdb: the first one is not had. */
+int fcntl(int fd, int what, ...)
+{
+    va_list args;
+
+    va_start(args, what);
+    void *with = va_arg(args, void *);
+    va_end(args);
+    int code = what == F_SETLK ? atomic_exchange(&lock_fails, 0) : 0;
+    if (code != 0) {
+        errno = code;
+        return -1;
+    }
+    return (int)syscall(SYS_fcntl, fd, what, with);
 }
 
 static void on_committed(void *arg, uint64_t ticket, int error, const char *text)
@@ -156,7 +173,7 @@ static int set_up(void **state)
     (void)state;
     memset(&done, 0, sizeof done);
     disk = -1;
-    pages_fail = meta_fails = 0;
+    pages_fail = meta_fails = lock_fails = 0;
     goes_down = wrote = down = false;
     snprintf(directory, sizeof directory, "%s/metastore.XXXXXX", base == NULL ? "/tmp" : base);
     return mkdtemp(directory) == NULL;
@@ -255,6 +272,37 @@ static void a_transaction_that_failed_does_not_come_back_with_pages_of_another(v
     assert_stored("a");
 }
 
+/* What LMDB keeps for readers survives a process in the file lock.mdb, and another state of it the
+ * machine. It is not believed. */
+static void a_number_of_another_state_is_not_gone_on_from(void **state)
+{
+    char name[300];
+    uint64_t number;
+
+    (void)state;
+    struct lh_metastore *store = open_store();
+    for (uint64_t ticket = 1; ticket <= 3; ticket++) {
+        commit(store, ticket, "a", 10);
+        while (done.count < ticket)
+            sched_yield();
+    }
+    lh_metastore_close(store);
+    snprintf(name, sizeof name, "%s/lock.mdb", directory);
+    int file = open(name, O_RDWR);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, &number, sizeof number, TXN_AT), sizeof number);
+    assert_int_equal(number, 3);
+    number--;
+    assert_int_equal(pwrite(file, &number, sizeof number, TXN_AT), sizeof number);
+    close(file);
+    lock_fails = EACCES; /* as if a reader had it */
+    int error = lh_metastore_lmdb_open(directory, 0, on_committed, NULL, &store, why, sizeof why);
+    assert_int_equal(error, LH_ERR_IO);
+    if (strstr(why, "lock.mdb is of another state") == NULL)
+        fail_msg("%s", why);
+    assert_stored("a"); /* alone with it, LMDB writes it again */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +312,8 @@ int main(void)
             a_lack_of_memory_that_is_given_up_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_transaction_that_failed_does_not_come_back_with_pages_of_another, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_number_of_another_state_is_not_gone_on_from, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
