@@ -83,6 +83,7 @@ static int exit_code(int error)
     case LH_ERR_DEADLINE_EXCEEDED:
         return LH_EXIT_UNKNOWN;
     case LH_ERR_SYSTEM:
+    case LH_ERR_SHORTAGE:
     case LH_ERR_NO_MEMORY:
         return LH_EXIT_SYSTEM;
     case LH_ERR_IO:

@@ -5,6 +5,7 @@
 #include "master/master.h"
 #include "master/store/metastore_lmdb.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,9 +263,13 @@ int lh_copy_open(struct lh_copy *c)
     bool to_etcd = c->config.task == LH_REIGN_FILL;
 
     (void)snprintf(path, sizeof path, "%s/FORMAT", c->directory);
-    if (to_etcd && access(path, F_OK) != 0)
+    if (to_etcd && access(path, F_OK) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            return lh_copy_refuse(c, LH_ERR_IO, "%s: cannot look for the file FORMAT: %s",
+                c->directory, strerror(errno));
         return lh_copy_refuse(
             c, LH_ERR_NOT_FOUND, "%s is no store of a master: it has no file FORMAT", c->directory);
+    }
     int error =
         lh_metastore_lmdb_open(c->directory, 0, on_committed, c, &c->store, c->why, sizeof c->why);
     if (error != LH_OK)

@@ -1,6 +1,7 @@
 #include "master/store/cluster_file.h"
 
 #include "base/seal.h"
+#include "master/store/disk_error.h"
 #include "proto/stored.pb-c.h"
 #include "runtime/directory.h"
 
@@ -39,12 +40,12 @@ static int refuse(const char *path, const char *id, const char *what, char *why,
     return LH_ERR_CORRUPT;
 }
 
-static int refuse_file(const char *path, const char *text, char *why, size_t why_size)
+static int refuse_file(const char *path, char *why, size_t why_size)
 {
     snprintf(why, why_size,
-        "%s: cannot read the file " LH_CLUSTER_FILE ": %s. If the store beside it is the right "
-        "one, delete this file: the next start writes it again",
-        path, text);
+        "%s: cannot read the file " LH_CLUSTER_FILE ": it has no id. If the store beside it is "
+        "the right one, delete this file: the next start writes it again",
+        path);
     return LH_ERR_CORRUPT;
 }
 
@@ -57,19 +58,23 @@ int lh_cluster_file_read(
 
     id[0] = 0;
     if (fd < 0)
-        return errno == ENOENT ? LH_OK : refuse_file(path, strerror(errno), why, why_size);
+        return errno == ENOENT
+                   ? LH_OK
+                   : lh_disk_refuse(path, "open the file " LH_CLUSTER_FILE, why, why_size);
     ssize_t size = read(fd, text, sizeof text - 1);
     int code = errno;
     close(fd);
+    errno = code;
     if (size < 0)
-        return refuse_file(path, strerror(code), why, why_size);
+        return lh_disk_refuse(path, "read the file " LH_CLUSTER_FILE, why, why_size);
     size_t length = strcspn(text, "\n");
     if (length == 0 || text[length] != '\n')
-        return refuse_file(path, "it has no id", why, why_size);
+        return refuse_file(path, why, why_size);
     memcpy(id, text, length);
     id[length] = 0;
     if (fstatat(directory, "data.mdb", &store, 0) != 0)
-        return errno == ENOENT ? refuse(path, id, "is missing", why, why_size) : LH_OK;
+        return errno == ENOENT ? refuse(path, id, "is missing", why, why_size)
+                               : lh_disk_refuse(path, "find the file data.mdb", why, why_size);
     return store.st_size == 0 ? refuse(path, id, "is empty", why, why_size) : LH_OK;
 }
 

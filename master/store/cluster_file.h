@@ -20,8 +20,9 @@
  * says what to do (PAIR-2). */
 bool lh_cluster_in_pair(const void *value, size_t size, char id[LH_CLUSTER_TEXT_BYTES]);
 
-/* `directory` is open, and at `path`. The id in the file; "": there is none. CORRUPT: it cannot be
- * read, or the store beside it is missing or of no bytes; `why` says what to do. */
+/* `directory` is open, and at `path`. The id in the file; "": there is none. CORRUPT: it has
+ * none, or the store beside it is missing or of no bytes. What lh_disk_error() says: it could not
+ * be read. `why` says what to do. */
 LH_MUST_USE int lh_cluster_file_read(
     int directory, const char *path, char id[LH_CLUSTER_TEXT_BYTES], char *why, size_t why_size);
 

@@ -1,23 +1,15 @@
 #include "master/store/format_file.h"
 
+#include "master/store/disk_error.h"
 #include "runtime/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define DIRECTORY_FORMAT 1
-
-static int refuse_errno(const char *path, const char *what, char *why, size_t why_size)
-{
-    int code = errno;
-
-    snprintf(why, why_size, "%s: cannot %s: %s", path, what, strerror(code));
-    return lh_error_from_errno(code);
-}
 
 /* Writes FORMAT as a whole and durably: it is renamed into place. */
 static int write_format(int directory, const char *path, char *why, size_t why_size)
@@ -28,7 +20,8 @@ static int write_format(int directory, const char *path, char *why, size_t why_s
         openat(directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, LH_FILE_MODE);
 
     if (fd < 0)
-        return refuse_errno(path, "create the file FORMAT", why, why_size);
+        return lh_disk_refuse(path, "create the file FORMAT", why, why_size);
+    errno = ENOSPC; /* a write that was cut short says nothing */
     bool ok = write(fd, text, (size_t)size) == size && fsync(fd) == 0;
     int code = errno;
     ok = close(fd) == 0 && ok;
@@ -36,7 +29,7 @@ static int write_format(int directory, const char *path, char *why, size_t why_s
         return LH_OK;
     if (!ok)
         errno = code;
-    return refuse_errno(path, "write the file FORMAT", why, why_size);
+    return lh_disk_refuse(path, "write the file FORMAT", why, why_size);
 }
 
 int lh_format_file_check(int directory, const char *path, char *why, size_t why_size)
@@ -46,7 +39,7 @@ int lh_format_file_check(int directory, const char *path, char *why, size_t why_
     int fd = openat(directory, "FORMAT", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 && errno != ENOENT)
-        return refuse_errno(path, "open the file FORMAT", why, why_size);
+        return lh_disk_refuse(path, "open the file FORMAT", why, why_size);
     if (fd < 0)
         return write_format(directory, path, why, why_size);
     ssize_t size = read(fd, text, sizeof text - 1);
@@ -54,7 +47,7 @@ int lh_format_file_check(int directory, const char *path, char *why, size_t why_
     close(fd);
     if (size < 0) {
         errno = code;
-        return refuse_errno(path, "read the file FORMAT", why, why_size);
+        return lh_disk_refuse(path, "read the file FORMAT", why, why_size);
     }
     if (sscanf(text, "leasehold-master %d", &format) != 1 || format < 1) {
         snprintf(why, why_size, "%s: the file FORMAT is not a master's", path);

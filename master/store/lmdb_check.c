@@ -3,6 +3,7 @@
 #include "master/store/lmdb_check.h"
 
 #include "base/alloc.h"
+#include "master/store/disk_error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,7 @@ struct check {
     uint8_t last[KEY_MAX]; /* the key before the next one */
     size_t last_size;
     enum { LAST_NONE, LAST_PAIR, LAST_LEADS } last_is; /* LEADS: the next one may be the same */
+    int unread; /* errno, if it could not be read: that is no damage */
     char *why;
     size_t why_size;
 };
@@ -94,8 +96,12 @@ static bool read_at(struct check *c, void *to, size_t size, uint64_t at)
 
     while (size > 0) {
         ssize_t n = pread(c->file, bytes, size, (off_t)at);
-        if (n < 0)
-            return wrong(c, "it cannot be read (%m)");
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            c->unread = errno;
+            return false;
+        }
         if (n == 0)
             return wrong(c, "it ends at byte %" PRIu64 ", where more should be", at);
         bytes += n;
@@ -379,12 +385,15 @@ static bool tree(struct check *c, int which)
     return walk(c, t->root, t->depth);
 }
 
-static bool is_sound(int file, char *what, size_t what_size)
+/* `unread`: errno, if that could not be found out. */
+static bool is_sound(int file, int *unread, char *what, size_t what_size)
 {
     struct check c = {.file = file, .why = what, .why_size = what_size};
     struct stat found;
-    bool sound = fstat(file, &found) == 0 || wrong(&c, "it cannot be read (%m)");
+    bool sound = fstat(file, &found) == 0;
 
+    if (!sound)
+        c.unread = errno;
     if (sound && found.st_size == 0)
         return true;
     c.file_bytes = sound ? (uint64_t)found.st_size : 0;
@@ -394,22 +403,26 @@ static bool is_sound(int file, char *what, size_t what_size)
         sound = tree(&c, FREE) && tree(&c, MAIN);
     }
     free(c.seen);
+    *unread = c.unread;
     return sound;
 }
 
 int lh_lmdb_check(int directory, const char *path, char *why, size_t why_size)
 {
     char what[256];
+    int unread = 0;
     int file = openat(directory, "data.mdb", O_RDONLY | O_CLOEXEC);
 
-    if (file < 0) {
-        (void)snprintf(why, why_size, "%s: cannot open the file data.mdb: %m", path);
-        return errno == ENOENT ? LH_OK : lh_error_from_errno(errno);
-    }
-    bool sound = is_sound(file, what, sizeof what);
+    if (file < 0)
+        return errno == ENOENT ? LH_OK
+                               : lh_disk_refuse(path, "open the file data.mdb", why, why_size);
+    bool sound = is_sound(file, &unread, what, sizeof what);
     close(file);
     if (sound)
         return LH_OK;
+    errno = unread;
+    if (unread != 0)
+        return lh_disk_refuse(path, "read the metadata store data.mdb", why, why_size);
     (void)snprintf(why, why_size,
         "%s: the metadata store data.mdb was damaged: %s; restore it from a backup "
         "(docs/operations.md, \"Backup\")",

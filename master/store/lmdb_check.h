@@ -13,5 +13,5 @@
 #include <stddef.h>
 
 /* Looks at data.mdb in the directory that is open, and at `path`. None, and an empty one, are
- * sound. On failure `why` says what to do: CORRUPT, or what lh_error_from_errno() says. */
+ * sound. On failure `why` says what to do: CORRUPT, or what lh_disk_error() says. */
 LH_MUST_USE int lh_lmdb_check(int directory, const char *path, char *why, size_t why_size);

@@ -1,6 +1,7 @@
 #include "master/store/lmdb_error.h"
 
 #include "base/error.h"
+#include "master/store/disk_error.h"
 
 #include <errno.h>
 #include <lmdb.h>
@@ -25,7 +26,7 @@ int lh_lmdb_error(int code)
     case MDB_VERSION_MISMATCH:
         return LH_ERR_WRONG_FORMAT;
     default:
-        return code > 0 ? lh_error_from_errno(code) : LH_ERR_IO;
+        return code > 0 ? lh_disk_error(code) : LH_ERR_IO;
     }
 }
 
@@ -39,7 +40,7 @@ static bool disk_is_full(int directory)
 bool lh_lmdb_is_shortage(int directory, int code)
 {
     return code == ENOSPC || code == EDQUOT || code == EFBIG || code == ENOMEM || code == EAGAIN ||
-           code == MDB_MAP_FULL ||
+           code == EINTR || code == MDB_MAP_FULL ||
            (code == EIO && disk_is_full(directory)); /* its word for a write that was cut short */
 }
 

@@ -3,9 +3,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "master/store/cluster_file.h"
+#include "master/store/disk_error.h"
 #include "master/store/format_file.h"
 #include "master/store/lmdb_check.h"
 #include "master/store/lmdb_error.h"
+#include "master/store/lmdb_settle.h"
 #include "runtime/directory.h"
 #include "runtime/thread.h"
 
@@ -61,6 +63,7 @@ struct store {
     bool closing;
 
     /* The committing thread's. */
+    bool settled;
     int failed; /* of the first commit that failed; all later ones fail with it */
     char why[512];
 };
@@ -102,8 +105,11 @@ static int commit_batch(struct store *s, const struct requests *batch)
 {
     MDB_txn *txn;
     const struct request *r;
-    int code = mdb_txn_begin(s->env, NULL, 0, &txn);
+    int code = s->settled ? MDB_SUCCESS : lh_lmdb_settle(s->env);
 
+    s->settled = code == MDB_SUCCESS;
+    if (code == MDB_SUCCESS)
+        code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code != MDB_SUCCESS)
         return code;
     STAILQ_FOREACH(r, batch, link) {
@@ -174,6 +180,26 @@ static void name_cluster(struct store *s, const struct requests *committed)
         s->named = lh_cluster_file_write(s->directory, s->cluster);
 }
 
+/* Of a store that was given up. SHORTAGE would say that it tries on. */
+static int failure_of(int code)
+{
+    int error = lh_lmdb_error(code);
+
+    return error == LH_ERR_SHORTAGE ? LH_ERR_IO : error;
+}
+
+/* Whether LMDB would begin another transaction: not if the page failed that names the newest ones,
+ * since it cannot tell which of them is on the disk. The next start finds out. */
+static bool can_go_on(const struct store *s)
+{
+    MDB_txn *txn;
+    int code = mdb_txn_begin(s->env, NULL, 0, &txn);
+
+    if (code == MDB_SUCCESS)
+        mdb_txn_abort(txn);
+    return code != MDB_PANIC;
+}
+
 /* In the end it is committed, or s->failed and s->why say why it is not. */
 static void commit_or_wait(struct store *s, const struct requests *batch)
 {
@@ -183,13 +209,13 @@ static void commit_or_wait(struct store *s, const struct requests *batch)
             name_cluster(s, batch);
             return;
         }
-        bool again = lh_lmdb_is_shortage(s->directory, code);
+        bool again = lh_lmdb_is_shortage(s->directory, code) && can_go_on(s);
         lh_lmdb_explain(s->path, code, again, s->why, sizeof s->why);
         if (again && tries % (REMIND_S / RETRY_S) == 0)
             s->on_committed(s->arg, STAILQ_FIRST(batch)->ticket, LH_ERR_SHORTAGE, s->why);
         if (!again || !may_try_again(s)) {
             lh_lmdb_explain(s->path, code, false, s->why, sizeof s->why);
-            s->failed = lh_lmdb_error(code);
+            s->failed = failure_of(code);
             return;
         }
     }
@@ -303,14 +329,6 @@ static void store_close(struct lh_metastore *store)
 
 static const struct lh_metastore_operations operations = {store_load, store_commit, store_close};
 
-static int refuse_errno(const struct store *s, const char *what, char *why, size_t why_size)
-{
-    int code = errno;
-
-    snprintf(why, why_size, "%s: cannot %s: %s", s->path, what, strerror(code));
-    return lh_error_from_errno(code);
-}
-
 static int in_use(const struct store *s, char *why, size_t why_size)
 {
     snprintf(why, why_size,
@@ -322,17 +340,20 @@ static int in_use(const struct store *s, char *why, size_t why_size)
 
 static int lock_directory(struct store *s, char *why, size_t why_size)
 {
-    if (mkdir(s->path, LH_DIRECTORY_MODE) != 0 && errno != EEXIST)
-        return refuse_errno(s, "create the directory", why, why_size);
+    int unmade = mkdir(s->path, LH_DIRECTORY_MODE) != 0 ? errno : 0;
     s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->directory < 0 && errno == ENOENT && unmade != 0)
+        return lh_disk_not_created(s->path, unmade, why, why_size);
     if (s->directory < 0)
-        return refuse_errno(s, "open the directory", why, why_size);
+        return lh_disk_refuse(s->path, "open the directory", why, why_size);
     static const char *const begun[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
     static const char *const ours[] = {
         "LOCK", "FORMAT", "data.mdb", "lock.mdb", LH_CLUSTER_FILE, NULL};
     char stranger[256];
-    if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
-        lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
+    bool has_format = faccessat(s->directory, "FORMAT", F_OK, 0) == 0;
+    if (!has_format && errno != ENOENT)
+        return lh_disk_refuse(s->path, "look for the file FORMAT", why, why_size);
+    if (!has_format && lh_directory_has_stranger(s->directory, begun, stranger, sizeof stranger)) {
         snprintf(why, why_size,
             "%s holds '%s', which is not a master's (it has no file FORMAT): give this master a "
             "directory of its own",
@@ -344,10 +365,10 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
         return in_use(s, why, why_size);
     s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, LH_FILE_MODE);
     if (s->lock < 0)
-        return refuse_errno(s, "create the file LOCK", why, why_size);
+        return lh_disk_refuse(s->path, "create the file LOCK", why, why_size);
     if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
-            return refuse_errno(s, "lock the file LOCK", why, why_size);
+            return lh_disk_refuse(s->path, "lock the file LOCK", why, why_size);
         return in_use(s, why, why_size);
     }
     lh_directory_close_to_others(s->directory, ours);
@@ -374,7 +395,7 @@ static int check_cluster(struct store *s, const char *stored, char *why, size_t 
     if (error != LH_OK)
         return error;
     if (fsync(s->directory) != 0)
-        return refuse_errno(s, "sync the directory", why, why_size);
+        return lh_disk_refuse(s->path, "sync the directory", why, why_size);
     s->named = s->cluster[0] != 0;
     if (!s->named && stored[0] != 0) {
         memcpy(s->cluster, stored, strlen(stored) + 1);
@@ -396,6 +417,13 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
     if (code == MDB_SUCCESS)
         code = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (code == MDB_SUCCESS) {
+        if (!lh_lmdb_follows(s->env, txn)) {
+            mdb_txn_abort(txn);
+            return lh_why(LH_ERR_IO, why, why_size,
+                "%s: its file lock.mdb is of another state of the store: end what else reads the "
+                "store (mdb_copy, mdb_dump), and start again",
+                s->path);
+        }
         code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
         if (code == MDB_SUCCESS)
             code = read_cluster(s, txn, stored);

@@ -26,7 +26,8 @@
  *   IN_USE        another process holds the directory
  *   WRONG_FORMAT  written by a newer release, or not a master's directory
  *   CORRUPT       LMDB cannot read its file, or the store of a directory that was in use is gone
- *   others        what lh_error_from_errno() says of the call that failed */
+ *   others        a call failed, which says nothing of what is stored: DISK_FULL, SHORTAGE, IO; if
+ *                 the directory cannot be created, what lh_error_from_errno() says */
 LH_MUST_USE int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,
     size_t why_size);

@@ -6,8 +6,10 @@
  *     CALL ERRNO SKIP COUNT PATTERN
  *
  * CALL: open, create, read, write, header (a write in the first 8 KiB), sync, syncfs, truncate,
- * allocate, rename or unlink. PATTERN: of fnmatch(3), for the whole path. So many calls that fit
- * are let through first (SKIP), so many fail then (COUNT; -1: all). ERRNO 0: it is let through.
+ * allocate, rename or unlink; for the small files of a master's store also read-next, write-next
+ * (where the last one ended), mkdir, look (whether a file is there), lock and map. PATTERN: of
+ * fnmatch(3), for the whole path. So many calls that fit are let through first (SKIP), so many fail
+ * then (COUNT; -1: all). ERRNO 0: it is let through.
  * What failed is written to BORDER_FAULTS.hits, a line for each call: CALL ERRNO PATH.
  *
  * A server must be started with --no-uring: what the kernel does for a ring passes by here. */
@@ -23,6 +25,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -244,3 +248,76 @@ int unlinkat(int directory, const char *name, int flags)
     BEHIND(unlinkat);
     return fails_at("unlink", directory, name) ? -1 : behind(directory, name, flags);
 }
+
+/* An allocator of memory may call these before anything else runs: they look up no function. */
+ssize_t read(int fd, void *to, size_t n)
+{
+    return fails_on("read-next", fd) ? -1 : syscall(SYS_read, fd, to, n);
+}
+
+ssize_t write(int fd, const void *from, size_t n)
+{
+    return fails_on("write-next", fd) ? -1 : syscall(SYS_write, fd, from, n);
+}
+
+/* LMDB's pages in a row, behind the header. */
+ssize_t writev(int fd, const struct iovec *v, int n)
+{
+    BEHIND(writev);
+    return fails_on("write", fd) ? -1 : behind(fd, v, n);
+}
+
+static void *map(void *where, size_t n, int allowed, int flags, int fd, off_t at)
+{
+    if (fd >= 0 && fails_on("map", fd))
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, where, n, allowed, flags, fd, at);
+}
+
+void *mmap(void *where, size_t n, int allowed, int flags, int fd, off_t at)
+{
+    return map(where, n, allowed, flags, fd, at);
+}
+
+void *mmap64(void *where, size_t n, int allowed, int flags, int fd, off64_t at)
+{
+    return map(where, n, allowed, flags, fd, at);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    BEHIND(mkdir);
+    return fails("mkdir", path) ? -1 : behind(path, mode);
+}
+
+int faccessat(int directory, const char *name, int mode, int flags)
+{
+    BEHIND(faccessat);
+    return fails_at("look", directory, name) ? -1 : behind(directory, name, mode, flags);
+}
+
+int access(const char *path, int mode)
+{
+    BEHIND(access);
+    return fails("look", path) ? -1 : behind(path, mode);
+}
+
+int flock(int fd, int how)
+{
+    BEHIND(flock);
+    return fails_on("lock", fd) ? -1 : behind(fd, how);
+}
+
+#define FCNTL(name)                                                                                \
+    int name(int fd, int what, ...)                                                                \
+    {                                                                                              \
+        va_list args;                                                                              \
+        BEHIND(name);                                                                              \
+        va_start(args, what);                                                                      \
+        void *with = va_arg(args, void *);                                                         \
+        va_end(args);                                                                              \
+        bool locks = what == F_SETLK || what == F_SETLKW;                                          \
+        return locks && fails_on("lock", fd) ? -1 : behind(fd, what, with);                        \
+    }
+FCNTL(fcntl)
+FCNTL(fcntl64)

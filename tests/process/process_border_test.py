@@ -20,14 +20,13 @@ import ctypes
 import errno
 import itertools
 import os
-import random
 import subprocess
 import sys
 import time
-import unittest
 
+from border_cells import ANY, FEW, LASTING, ONCE, Faults, main
 from cgroups import Freezer
-from process_cluster import ClusterTest, Host, seconds_of, wait_for
+from process_cluster import ClusterTest, Host, wait_for
 
 PATH = "/border/log"
 SECONDS = 60
@@ -38,13 +37,6 @@ LIMIT_S = float(os.environ.get("LEASEHOLD_BORDER_LIMIT_SECONDS", 60))  # to what
 CHUNKS = "*/chunks/*.chunk"
 PROBE = "*/chunks/0000000000000000.chunk"
 
-# What a file system may answer. Some say of a call what another one said before (NFS, FUSE).
-ANY = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "EFBIG", "EPERM", "EACCES", "EINVAL", "ENXIO", "ENODEV",
-       "ESTALE", "ETIMEDOUT", "EBADF", "ENOTCONN", "ENOMEM")
-FEW = ("EIO", "EROFS", "ENOSPC")
-
-# How often it fails, until the test says that it is over.
-ONCE, LASTING = "once", "for a time"
 # At whom. There are four servers, and the file has three replicas.
 PRIMARY, SECONDARY, ALL, TARGET = "primary", "secondary", "all", "target"
 # What the appender sees meanwhile. ANY_WAY: it may wait, since fewer than two servers can take.
@@ -128,40 +120,6 @@ FREEZER = tuple(itertools.product((0.5 * TERM_S, 4 * TERM_S), (PRIMARY, SECONDAR
 
 # What changes anything.
 EVERYTHING = ("create", "write", "header", "sync", "truncate", "allocate", "rename", "unlink")
-
-
-def library():
-    """The one that is preloaded; beside this file, or as it was built."""
-    for folder in ("tests/process", "bazel-bin/tests/process"):
-        path = os.path.join(folder, "libborder_faults.so")
-        if os.path.exists(path):
-            return os.path.abspath(path)
-    raise FileNotFoundError("libborder_faults.so")
-
-
-class Faults(Host):
-    """The host of one server: its disk fails as its file says."""
-
-    def __init__(self, folder, name):
-        self.control = os.path.join(folder, name + ".faults")
-        self.prefix = ("env", f"LD_PRELOAD={library()}", f"BORDER_FAULTS={self.control}")
-
-    def set(self, rules):
-        """A whole file takes the place of the one before."""
-        with open(self.control + ".new", "w", encoding="ascii") as file:
-            file.write("".join(" ".join(map(str, rule)) + "\n" for rule in rules))
-        os.rename(self.control + ".new", self.control)
-
-    def clear(self):
-        if os.path.exists(self.control):
-            os.unlink(self.control)
-
-    def hits(self):
-        try:
-            with open(self.control + ".hits", encoding="utf-8") as file:
-                return file.read().splitlines()
-        except FileNotFoundError:
-            return []
 
 
 def rules_of(row, error):
@@ -487,50 +445,5 @@ for _seconds, _where in FREEZER:
             lambda self, seconds=_seconds, where=_where: self.freezer_cell(seconds, where))
 
 
-class Until(unittest.TestSuite):
-    """Tests that are begun before the time is over, in turn for as long as that."""
-
-    def __init__(self, names, ends):
-        super().__init__()
-        self.names, self.ends = names, ends
-        self._cleanup = False
-
-    def __iter__(self):
-        for name in itertools.cycle(self.names):
-            if time.monotonic() >= self.ends:
-                return
-            yield BorderTest(name)
-
-
-def main():
-    sys.dont_write_bytecode = True
-    names = [name for name in dir(BorderTest) if name.startswith("test_")]
-    seconds = SECONDS
-    for argument in sys.argv[1:]:
-        if argument == "--list":
-            print("\n".join(name[len("test_"):] for name in names))
-            return 0
-        if argument.startswith("--for="):
-            seconds = seconds_of(argument[len("--for="):])
-    chosen = [a for a in sys.argv[1:] if not a.startswith("--")]
-    if chosen:
-        names = [n for n in names if any(n[len("test_"):].startswith(c) for c in chosen)]
-        if not names:
-            sys.exit(f"border: no cell begins with {' or '.join(chosen)}: see --list")
-        tests = unittest.TestSuite(map(BorderTest, names))
-    else:
-        seed = os.environ.get("LEASEHOLD_BORDER_SEED", "1")
-        print(f"border: LEASEHOLD_BORDER_SEED={seed}", file=sys.stderr)
-        random.Random(seed).shuffle(names)
-        tests = Until(names, time.monotonic() + seconds)
-    result = unittest.TextTestRunner(verbosity=2).run(tests)
-    print(f"border: {len(set(BorderTest.ran))} of {len(names)} cells ran, "
-          f"{len(result.failures) + len(result.errors)} went wrong, "
-          f"{len(result.skipped)} could not be made", file=sys.stderr)
-    for test, why in result.skipped:
-        print(f"border: not {test.id()}: {why}", file=sys.stderr)
-    return not result.wasSuccessful()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BorderTest, "border", SECONDS))
