@@ -196,7 +196,7 @@ static void check_damaged(
             h->copying || lh_sim_is_decommissioned(o->cluster, server + 1) ||
             lh_sim_is_scrapped(o->servers[server]->node))
             continue;
-        /* What was called lost stays so until it is copied (FAIL-4), whatever a later process finds. */
+        /* What was called lost stays so until it is copied (FAIL-4), whatever is found later. */
         if (c->members[i].lost && !c->replicas[server].lost)
             continue;
         if (answer_of(o, c, i, version) == NULL)
