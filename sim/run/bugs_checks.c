@@ -37,6 +37,10 @@ const struct lh_sim_bug lh_sim_check_bugs[] = {
         "all that is remembered of a writer lies behind a cut, and its log says that it has what "
         "came before that in its sequence",
         "INV-4"},
+    {"silence-goes-on-after-an-answer", "HA-10",
+        "a session's stream is answered, and the time for the first question goes on; the client "
+        "doubts and leaves a master that answers",
+        "story"},
     {"unsure-primary-kept", "REC-2a",
         "a primary that is not sure of its log waits for members that it cannot reach, though the "
         "master hears them and appends wait; none of them is asked to take over",
