@@ -41,8 +41,9 @@ static int refusal(const struct lh_cs_replica *r, uint64_t version)
     if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING ||
         (r->incomplete && !LH_PLANTED("incomplete-replica-gives-a-length")))
         return LH_ERR_NO_REPLICA;
+    /* What of a file in doubt is on the disk is not known, and is not going to be (FAIL-5). */
     if (r->state == LH_CS_REPLICA_LOST &&
-        (r->headless || LH_PLANTED("damaged-log-gives-no-length")))
+        (r->headless || r->in_doubt || LH_PLANTED("damaged-log-gives-no-length")))
         return LH_ERR_CORRUPT;
     if (version < r->adopting)
         return LH_ERR_STALE_VERSION;
@@ -146,7 +147,7 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
     else if (error != LH_OK && r->state == LH_CS_REPLICA_FROZEN)
         error = lh_cs_served(r)->fenced.version == j->version ? LH_OK : LH_ERR_IO;
     else if (error == LH_OK && r->state == LH_CS_REPLICA_LOST && r->in_doubt)
-        error = LH_ERR_IO; /* it is not known what of this file is on the disk */
+        error = LH_ERR_CORRUPT; /* by a sync that failed meanwhile */
     else if (error == LH_OK && r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_LOST)
         error = LH_ERR_NO_REPLICA; /* being removed by now: what it has is not for sure */
     /* FENCE-1: the version, and every byte accepted below it. */

@@ -21,9 +21,11 @@ bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member
 bool lh_m_log_is_damaged(const struct lh_master *m, const struct lh_m_member *member)
 {
     const struct lh_m_server *s = lh_m_server_of(m, member);
+    /* Its server said so in the last session that this master saw it in. */
+    bool nothing = member->seen != 0 && !member->kept;
 
     return member->lost && !member->joining && !lh_m_given_up(m, s) &&
-           (lh_m_is_kept(m, member) || !lh_m_live(m, s) || !lh_m_heard_out(s));
+           (lh_m_is_kept(m, member) || (!nothing && (!lh_m_live(m, s) || !lh_m_heard_out(s))));
 }
 
 const struct lh_m_fenced *lh_m_roll_answer(

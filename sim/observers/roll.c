@@ -196,8 +196,9 @@ static void check_damaged(
             h->copying || lh_sim_is_decommissioned(o->cluster, server + 1) ||
             lh_sim_is_scrapped(o->servers[server]->node))
             continue;
-        /* What was called lost stays so until it is copied (FAIL-4), whatever is found later. */
-        if (c->members[i].lost && !c->replicas[server].lost)
+        /* What was called lost stays so until it is copied (FAIL-4), whatever is found later. And
+         * nobody knows what of a file in doubt is on the disk (FAIL-5). */
+        if ((c->members[i].lost && !c->replicas[server].lost) || c->replicas[server].in_doubt)
             continue;
         if (answer_of(o, c, i, version) == NULL)
             lh_sim_fail(o->sim, "INV-4", c->id,
