@@ -147,6 +147,7 @@ void lh_connection_dial(struct connection *c)
 
     lh_loop_list(c);
     c->state = CONNECTION_RESOLVING;
+    lh_mux_begin(c->mux, lh_wire_now());
     if (c->lacks_grpc) {
         give_up(c, "there is no thread or no descriptor for gRPC");
         return;
