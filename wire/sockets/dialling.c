@@ -173,10 +173,10 @@ void lh_connection_dial(struct connection *c)
         pthread_mutex_unlock(&c->wire->lock);
     }
     pthread_mutex_lock(&c->lock);
-    if (!begun)
+    if (!begun) {
         give_up(c, why);
-    if (!begun)
         lh_connection_unref(c);
+    }
 }
 
 void lh_connection_try_on(struct connection *c, struct lh_instant now)
