@@ -395,6 +395,8 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED)
             lh_ob_chunk(o, m->seal_recorded->chunk)->replicas[server].seal_kept =
                 m->seal_recorded->kept;
+        else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CREATED)
+            arrives(&lh_ob_chunk(o, m->created->chunk)->replicas[server]); /* between pieces */
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_COPIED)
             arrives(&lh_ob_chunk(o, m->copied->chunk)->replicas[server]);
     }
