@@ -113,7 +113,8 @@ static void list_logs(
                 .truncated = a->truncated,
                 .damaged = a->damaged,
                 .primary = a->primary,
-                .reachable = alive};
+                /* Who registers again has not shown yet whether it still has it. */
+                .reachable = alive && member->seen == lh_m_session_of(s)};
         else if (!counts && !damaged)
             logs[i] = (struct lh_log){.state = LH_LOG_NONE};
         else if (alive && !member->excluded && !lh_m_roll_unfenced(roll, s) &&
