@@ -531,10 +531,15 @@ struct lh_mux *lh_mux_create(const struct lh_mux_config *config, struct lh_insta
 
     mux->config = *config;
     mux->hello_due = true;
-    mux->now = mux->heard = mux->second = now;
-    mux->greet_by = lh_instant_add(now, config->hello_timeout);
     mux->ping_sent = LH_INSTANT_NEVER;
+    lh_mux_begin(mux, now);
     return mux;
+}
+
+void lh_mux_begin(struct lh_mux *mux, struct lh_instant now)
+{
+    mux->now = mux->heard = mux->second = now;
+    mux->greet_by = lh_instant_add(now, mux->config.hello_timeout);
 }
 
 void lh_mux_destroy(struct lh_mux *mux)

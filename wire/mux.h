@@ -64,6 +64,8 @@ struct lh_mux_link {
 };
 
 struct lh_mux *lh_mux_create(const struct lh_mux_config *config, struct lh_instant now);
+/* The driver connects only now: hello_timeout and ping_after count from here. Before any byte. */
+void lh_mux_begin(struct lh_mux *mux, struct lh_instant now);
 void lh_mux_destroy(struct lh_mux *mux); /* its links, too; NULL is allowed */
 
 /* ---- links ---- */

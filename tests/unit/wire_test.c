@@ -512,6 +512,24 @@ static void who_does_not_greet_is_given_up(void **state)
     finish(&p);
 }
 
+static void who_connects_late_waits_as_long_for_a_greeting(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    begin(&p);
+    (void)lh_mux_open(p.client.mux, LH_METHOD_APPEND, LH_DURATION_FOREVER, &p, p.now);
+    p.now = lh_instant_add(p.now, lh_seconds(60));
+    lh_mux_begin(p.client.mux, p.now);
+    p.now = lh_instant_add(p.now, lh_seconds(4));
+    lh_mux_tick(p.client.mux, p.now);
+    assert_null(lh_mux_broken(p.client.mux));
+    p.now = lh_instant_add(p.now, lh_seconds(1));
+    lh_mux_tick(p.client.mux, p.now);
+    assert_non_null(lh_mux_broken(p.client.mux));
+    finish(&p);
+}
+
 static void more_links_than_the_server_takes_wait(void **state)
 {
     struct lh_mux_config client = config_of(false), server = config_of(true);
@@ -823,6 +841,7 @@ int main(void)
         cmocka_unit_test(a_call_without_an_answer_ends_at_its_deadline),
         cmocka_unit_test(a_silent_end_is_pinged_and_then_given_up),
         cmocka_unit_test(who_does_not_greet_is_given_up),
+        cmocka_unit_test(who_connects_late_waits_as_long_for_a_greeting),
         cmocka_unit_test(more_links_than_the_server_takes_wait),
         cmocka_unit_test(a_cancelled_link_makes_room_at_once),
         cmocka_unit_test(a_server_that_goes_away_finishes_what_is_open),

@@ -147,6 +147,7 @@ void lh_connection_dial(struct connection *c)
 
     lh_loop_list(c);
     c->state = CONNECTION_RESOLVING;
+    lh_mux_begin(c->mux, lh_wire_now());
     if (c->lacks_grpc) {
         give_up(c, "there is no thread or no descriptor for gRPC");
         return;
@@ -172,10 +173,10 @@ void lh_connection_dial(struct connection *c)
         pthread_mutex_unlock(&c->wire->lock);
     }
     pthread_mutex_lock(&c->lock);
-    if (!begun)
+    if (!begun) {
         give_up(c, why);
-    if (!begun)
         lh_connection_unref(c);
+    }
 }
 
 void lh_connection_try_on(struct connection *c, struct lh_instant now)

@@ -115,8 +115,6 @@ void lh_wire_link_ended(struct wire_link *link, int error, char *text, bool by_p
 
 /* ---- opening ---- */
 
-/* A connection for new links to that server: the one that there is, or a new one. With wire->lock
- * held. With a reference. */
 static struct connection *create_connection(
     struct wire *wire, const char *server, enum lh_server_kind kind, enum lh_mux_class class_)
 {
@@ -129,6 +127,8 @@ static struct connection *create_connection(
     return c;
 }
 
+/* A connection for new links to that server: the one that there is, or a new one. With wire->lock
+ * held. With a reference. */
 static struct connection *connection_to(struct wire *wire, const char *server,
     enum lh_server_kind kind, enum lh_mux_class class_, uint64_t generation)
 {
