@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Programs that fork: what was opened before is the parent's alone, and a child opens its own."""
 
-import os
 import re
 import subprocess
 
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, ClusterTest
+from process_compile import compile_program
 
 HEADERS = ("client/library/leasehold.h", "client/library/leasehold_leases.h")
 SOURCE = "tests/process/forks.c"
@@ -27,12 +27,9 @@ def functions_with_handles():
 class ForkTest(ClusterTest):
 
     def fork_over(self, transport):
-        program = os.path.join(self.folder, "forks")
-        library = os.path.join(self.folder, "libleasehold.so.0")
-        os.symlink(os.path.abspath("client/library/shared/libleasehold.so"), library)
-        subprocess.run(["cc", "-std=gnu17", "-D_GNU_SOURCE", "-pthread", "-Wall", "-Werror", SOURCE,
-                        "-o", program, "-isystem", "client/library", library,
-                        f"-Wl,-rpath,{self.folder}"], check=True)
+        with open(SOURCE, encoding="utf-8") as file:
+            program = compile_program(self.folder, "forks", file.read(), "-std=gnu17",
+                                      "-D_GNU_SOURCE", "-pthread", "-Wall", "-Werror")
         self.start_cluster(servers=1, **CALM)
         self.assertEqual(
             self.cluster.run("create", "--replication=1", "/forked", "/children").returncode, 0)
