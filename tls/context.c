@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/say.h"
 #include "tls/certificate.h"
+#include "tls/gate.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -71,6 +72,7 @@ static void show(SSL_CTX *context, const struct lh_tls_pem *pem)
 
 SSL_CTX *lh_tls_context(const struct lh_tls_pem *pem, bool serves)
 {
+    lh_openssl_enter();
     SSL_CTX *context = SSL_CTX_new(serves ? TLS_server_method() : TLS_client_method());
     LH_ASSERT(context != NULL);
 
@@ -93,7 +95,15 @@ SSL_CTX *lh_tls_context(const struct lh_tls_pem *pem, bool serves)
     else
         (void)SSL_CTX_set_alpn_protos(context, (const unsigned char *)OFFER, OFFER_SIZE);
     ERR_clear_error();
+    lh_openssl_leave();
     return context;
+}
+
+void lh_tls_context_free(SSL_CTX *context)
+{
+    lh_openssl_enter();
+    SSL_CTX_free(context);
+    lh_openssl_leave();
 }
 
 void lh_tls_expect_host(SSL *ssl, const char *host)
@@ -112,14 +122,14 @@ void lh_tls_expect_host(SSL *ssl, const char *host)
 
 bool lh_tls_peer_of(const SSL *ssl, char identity[LH_LINK_IDENTITY_MAX + 1])
 {
+    lh_openssl_enter();
     X509 *leaf = SSL_get1_peer_certificate(ssl);
+    bool known = leaf != NULL && lh_certificate_name(leaf, identity);
 
-    if (leaf == NULL) {
+    if (leaf == NULL)
         (void)snprintf(identity, LH_LINK_IDENTITY_MAX + 1, "there is no certificate");
-        return false;
-    }
-    bool known = lh_certificate_name(leaf, identity);
     X509_free(leaf);
+    lh_openssl_leave();
     return known;
 }
 

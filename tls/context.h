@@ -11,9 +11,10 @@
 /* As the protocol is called in a handshake (ALPN). */
 #define LH_TLS_PROTOCOL "leasehold/1"
 
-/* A context of what `pem` has, for one side; SSL_CTX_free() frees it. The contents were found
- * usable before (tls.h). */
+/* A context of what `pem` has, for one side. The contents were found usable before
+ * (tls.h). */
 SSL_CTX *lh_tls_context(const struct lh_tls_pem *pem, bool serves);
+void lh_tls_context_free(SSL_CTX *context); /* NULL is allowed */
 
 /* A connection's part of a client, for whoever answers at `host`: its certificate has to be for
  * that name or address. */

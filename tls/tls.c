@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "tls/certificate.h"
+#include "tls/gate.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -155,8 +156,11 @@ static int read_files(const struct lh_tls *tls, struct lh_tls_pem **out, char *w
         if (*texts[i] == NULL)
             error = LH_ERR_INVALID_ARGUMENT;
     }
-    if (error == LH_OK)
+    if (error == LH_OK) {
+        lh_openssl_enter();
         error = lh_certificate_check(&names, tls->use, pem, why, why_size);
+        lh_openssl_leave();
+    }
     if (error == LH_OK)
         *out = pem;
     else

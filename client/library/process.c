@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "runtime/transports.h"
+#include "tls/gate.h"
 
 #include <stdatomic.h>
 #include <utlist.h>
@@ -35,16 +36,19 @@ static void before(void)
 {
     pthread_mutex_lock(&lock);
     forks(LH_FORK_BEFORE);
+    lh_openssl_stop();
 }
 
 static void in_parent(void)
 {
+    lh_openssl_go_on(false);
     forks(LH_FORK_PARENT);
     pthread_mutex_unlock(&lock);
 }
 
 static void in_child(void)
 {
+    lh_openssl_go_on(true);
     forks(LH_FORK_CHILD);
     clusters = NULL;
     atomic_fetch_add(&process, 1);

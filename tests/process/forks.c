@@ -1,4 +1,5 @@
-/* A program that forks while it uses the library: forks MASTERS PATH CHILDREN [TRANSPORT]
+/* A program that forks while it uses the library: forks MASTERS PATH CHILDREN TRANSPORT
+ * [TLS_DIR]
  *
  * Children find that nothing works that was opened before they began, and close what they do not
  * own, while threads of the parent are in the library. Nothing of the parent's connections is open
@@ -372,12 +373,13 @@ int main(int argc, char **argv)
     int count = 0;
     char text[32];
 
-    if (argc < 4)
+    if (argc < 5)
         return 64;
     a.masters = argv[1];
     a.path = argv[2];
     a.children = argv[3];
-    a.options.transport = argc > 4 ? argv[4] : "wire";
+    a.options.transport = argv[4];
+    a.options.tls_dir = argc > 5 ? argv[5] : NULL;
     a.by_grpc = strcmp(a.options.transport, "grpc") == 0;
     early_child(&a);
     open_all(&a);

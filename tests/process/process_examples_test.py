@@ -1,29 +1,18 @@
 #!/usr/bin/python3
 """The programs in README.md and docs/ do what is said of them, on a real cluster."""
 
-import os
 import re
 import subprocess
 
 import process_cluster
 from process_cluster import ClusterTest
-
-HEADER = "client/library/leasehold.h"
-LIBRARY = "client/library/shared/libleasehold.so"
+from process_compile import compile_program
 
 
 class ExamplesTest(ClusterTest):
 
     def build(self, source):
-        program = os.path.join(self.folder, "example")
-        # As the program will look for it once it is installed.
-        library = os.path.join(self.folder, "libleasehold.so.0")
-        if not os.path.exists(library):
-            os.symlink(os.path.abspath(LIBRARY), library)
-        subprocess.run(["cc", "-std=c17", "-x", "c", "-", "-x", "none", "-o", program,
-                        "-isystem", os.path.dirname(HEADER), library,
-                        f"-Wl,-rpath,{self.folder}"], input=source, encoding="utf-8", check=True)
-        return program
+        return compile_program(self.folder, "example", source, "-std=c17")
 
     def output(self, *argv):
         return subprocess.run(argv, capture_output=True, check=True, encoding="utf-8").stdout

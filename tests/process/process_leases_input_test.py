@@ -9,6 +9,7 @@ import grpc
 
 import process_cluster
 from process_cluster import CALM, ClusterTest, wait_for
+from process_compile import compile_program
 from process_programs import Program
 from process_wire import Channel, load_schema
 
@@ -230,12 +231,7 @@ class LeasesInputTest(ClusterTest):
         self.assertLess(memory >> 10, MEMORY_MIB)
 
     def test_a_program_that_forks_and_closes_in_its_own_order(self):
-        program = os.path.join(self.folder, "forks")
-        library = os.path.join(self.folder, "libleasehold.so.0")
-        os.symlink(os.path.abspath("client/library/shared/libleasehold.so"), library)
-        subprocess.run(["cc", "-std=gnu17", "-x", "c", "-", "-x", "none", "-o", program,
-                        "-isystem", "client/library", library, f"-Wl,-rpath,{self.folder}"],
-                       input=FORKS, encoding="utf-8", check=True)
+        program = compile_program(self.folder, "forks", FORKS, "-std=gnu17")
         result = subprocess.run([program, self.cluster.master_address], capture_output=True,
                                 timeout=120, check=False)
         self.assertEqual((result.returncode, result.stdout), (0, b"well behaved\n"), result.stderr)

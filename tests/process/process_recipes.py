@@ -3,15 +3,12 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 
 from process_cluster import ClusterTest, Node, binary, wait_for
+from process_compile import compile_program
 
-# Where tests find them (the runfiles).
-RECIPES = "docs/recipes"
-HEADERS = "client/library"
-LIBRARY = "client/library/shared/libleasehold.so"
+RECIPES = "docs/recipes"  # where tests find them (the runfiles)
 
 # A lost chunkserver is none of their business.
 OPTIONS = {"servers": 1, "chunk_term": "60s",
@@ -38,14 +35,7 @@ class RecipeTest(ClusterTest):
         """The program of that page; returns its path."""
         with open(os.path.join(RECIPES, page + ".md"), encoding="utf-8") as file:
             source = re.search(r"^```c\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE).group(1)
-        program = os.path.join(self.folder, page)
-        library = os.path.join(self.folder, "libleasehold.so.0")
-        if not os.path.exists(library):
-            os.symlink(os.path.abspath(LIBRARY), library)
-        subprocess.run(["cc", "-std=c17", "-x", "c", "-", "-x", "none", "-o", program,
-                        "-isystem", HEADERS, library, f"-Wl,-rpath,{self.folder}"],
-                       input=source, encoding="utf-8", check=True)
-        return program
+        return compile_program(self.folder, page, source, "-std=c17")
 
     def start(self, name, *argv):
         """A process with the name, whose output is in its log."""

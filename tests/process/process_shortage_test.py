@@ -15,6 +15,7 @@ import time
 import process_cluster
 from cgroups import Group
 from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, free_port
+from process_compile import compile_program
 from process_tls_test import Certs, secure
 
 ONE_EACH = ("thread:{}", "epoll:{}", "event:{}", "timer:{}")
@@ -214,13 +215,9 @@ class ShortageTest(ClusterTest):
     # Programs.
 
     def build(self):
-        program = os.path.join(self.folder, "opens")
-        library = os.path.join(self.folder, "libleasehold.so.0")
-        os.symlink(os.path.abspath("client/library/shared/libleasehold.so"), library)
-        subprocess.run(["cc", "-std=gnu17", "-Wall", "-Werror", "tests/process/opens.c", "-o",
-                        program, "-isystem", "client/library", library,
-                        f"-Wl,-rpath,{self.folder}"], check=True)
-        return program
+        with open("tests/process/opens.c", encoding="utf-8") as file:
+            return compile_program(self.folder, "opens", file.read(), "-std=gnu17", "-Wall",
+                                   "-Werror")
 
     def open_clusters(self, transport, *kinds, tls_dir=""):
         """The master is asked by the name of its host, so that this is looked up."""

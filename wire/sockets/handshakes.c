@@ -3,6 +3,7 @@
 #include "admission/address.h"
 #include "base/alloc.h"
 #include "runtime/thread.h"
+#include "tls/gate.h"
 #include "wire/sockets/internal.h"
 #include "wire/sockets/secure.h"
 
@@ -33,7 +34,7 @@ static SSL_CTX *context_of(struct wire *wire, bool serves)
 
     pthread_mutex_lock(&wire->lock);
     if (side->context == NULL || side->generation != pem->generation) {
-        SSL_CTX_free(side->context);
+        lh_tls_context_free(side->context);
         side->context = lh_tls_context(pem, serves);
         side->generation = pem->generation;
     }
@@ -64,7 +65,7 @@ static void begin_secure(struct connection *c)
     if (!c->serves)
         host_of(c, host, sizeof host);
     c->secure = lh_secure_create(context, c->fd, c->serves ? NULL : host);
-    SSL_CTX_free(context);
+    lh_tls_context_free(context);
 }
 
 /* ---- who is there ---- */
@@ -234,6 +235,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&wire->handshakes_lock);
     }
     pthread_mutex_unlock(&wire->handshakes_lock);
+    lh_openssl_end_thread();
     return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* The threads that wait for the network. */
 #include "base/alloc.h"
 #include "runtime/thread.h"
+#include "tls/gate.h"
 #include "wire/sockets/internal.h"
 
 #include <errno.h>
@@ -302,6 +303,7 @@ static void *run(void *arg)
     end_all(loop);
     if (config->on_round != NULL)
         config->on_round(config->arg, false);
+    lh_openssl_end_thread();
     return NULL;
 }
 

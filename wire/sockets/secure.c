@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "tls/gate.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -82,6 +83,7 @@ struct secure *lh_secure_create(SSL_CTX *context, int fd, const char *host)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct secure *s = lh_alloc(sizeof *s);
 
+    lh_openssl_enter();
     pthread_once(&once, make_method);
     pthread_mutex_init(&s->lock, NULL);
     s->fd = fd;
@@ -97,6 +99,7 @@ struct secure *lh_secure_create(SSL_CTX *context, int fd, const char *host)
     } else {
         SSL_set_accept_state(s->ssl);
     }
+    lh_openssl_leave();
     return s;
 }
 
@@ -104,7 +107,9 @@ void lh_secure_destroy(struct secure *s)
 {
     if (s == NULL)
         return;
+    lh_openssl_enter();
     SSL_free(s->ssl);
+    lh_openssl_leave();
     pthread_mutex_destroy(&s->lock);
     free(s->made.at);
     free(s->sending.at);
@@ -114,6 +119,19 @@ void lh_secure_destroy(struct secure *s)
 const SSL *lh_secure_ssl(const struct secure *s)
 {
     return s->ssl;
+}
+
+/* To call OpenSSL. */
+static void enter(struct secure *s)
+{
+    lh_openssl_enter();
+    pthread_mutex_lock(&s->lock);
+}
+
+static void leave(struct secure *s)
+{
+    pthread_mutex_unlock(&s->lock);
+    lh_openssl_leave();
 }
 
 /* ---- sending ---- */
@@ -190,7 +208,7 @@ void lh_secure_encrypt(struct secure *s, const struct lh_mux_part *parts, size_t
     uint8_t record[RECORD_BYTES];
     size_t used = 0;
 
-    pthread_mutex_lock(&s->lock);
+    enter(s);
     for (size_t i = 0; i < count; i++) {
         const uint8_t *bytes = parts[i].bytes;
         size_t left = parts[i].size;
@@ -212,7 +230,7 @@ void lh_secure_encrypt(struct secure *s, const struct lh_mux_part *parts, size_t
         }
     }
     encrypt_record(s, record, used);
-    pthread_mutex_unlock(&s->lock);
+    leave(s);
 }
 
 /* ---- the handshake ---- */
@@ -221,7 +239,7 @@ enum lh_secure_step lh_secure_handshake(struct secure *s, char *why, size_t why_
 {
     enum lh_secure_step step = LH_SECURE_MORE;
 
-    pthread_mutex_lock(&s->lock);
+    enter(s);
     ERR_clear_error();
     int done = SSL_do_handshake(s->ssl);
     int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(s->ssl, done);
@@ -234,7 +252,7 @@ enum lh_secure_step lh_secure_handshake(struct secure *s, char *why, size_t why_
     ERR_clear_error();
     if (s->sent == s->sending.size)
         take_made(s);
-    pthread_mutex_unlock(&s->lock);
+    leave(s);
     (void)send_rest(
         s); /* an alert, too; what the socket does not take is sent with the next event */
     return step;
@@ -247,7 +265,7 @@ ssize_t lh_secure_read(struct secure *s, uint8_t *to, size_t most)
     size_t got = 0;
     int n = 1, error = SSL_ERROR_NONE;
 
-    pthread_mutex_lock(&s->lock);
+    enter(s);
     while (got < most) {
         n = SSL_read(s->ssl, to + got, (int)(most - got));
         if (n <= 0) {
@@ -258,7 +276,7 @@ ssize_t lh_secure_read(struct secure *s, uint8_t *to, size_t most)
     }
     int system_error = s->read_error;
     ERR_clear_error();
-    pthread_mutex_unlock(&s->lock);
+    leave(s);
     if (got > 0)
         return (ssize_t)got;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {

@@ -68,9 +68,9 @@ void lh_wire_unref(struct wire *wire)
     pthread_cond_destroy(&wire->changed);
     pthread_mutex_destroy(&wire->handshakes_lock);
     pthread_cond_destroy(&wire->handshakes_changed);
-    SSL_CTX_free(wire->sides[0].context);
-    SSL_CTX_free(wire->sides[1].context);
-    SSL_CTX_free(wire->offer_context);
+    lh_tls_context_free(wire->sides[0].context);
+    lh_tls_context_free(wire->sides[1].context);
+    lh_tls_context_free(wire->offer_context);
     lh_tls_unref(wire->tls);
     for (struct grpc_only *g = wire->grpc_only, *next; g != NULL; g = next) {
         next = g->hh.next;
