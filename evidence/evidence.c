@@ -111,7 +111,7 @@ bool lh_evidence_backed(const struct lh_log *logs, uint32_t count, uint64_t leng
     uint32_t reach = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (logs[i].state != LH_LOG_REPORTED)
+        if (logs[i].state != LH_LOG_REPORTED || logs[i].damaged)
             continue;
         if (logs[i].primary)
             return true;

@@ -13,8 +13,9 @@ static const struct lh_cs_disk_user behind_read = {.done = read_done};
 
 void lh_cs_behind_again(struct lh_cs_replica *r)
 {
-    const struct lh_cs_behind *b = r->active->scan->behind;
+    struct lh_cs_behind *b = r->active->scan->behind;
 
+    b->left -= b->asked < b->left ? b->asked : b->left;
     lh_cs_disk_ask(r->logs, &behind_read, r, NULL,
         &(struct lh_cs_disk_request){
             .op = LH_DISK_READ, .offset = LH_LOG_START + b->at, .length = b->asked});
@@ -44,6 +45,11 @@ static void look(struct lh_cs_replica *r)
 {
     struct lh_cs_behind *b = r->active->scan->behind;
 
+    if (b->left == 0) { /* it is damaged again and again */
+        LH_MARK("scan-behind-damage-costs-too-much");
+        lh_cs_scan_lost(r, b->error, b->damaged_at);
+        return;
+    }
     b->searching = true;
     lh_log_search_init(&b->search, r->chunk, r->end, r->header.chunk_size,
         lh_batch_bytes_max(r->header.chunk_size), r->logs->cs->config.bounds.search_bytes);
@@ -56,6 +62,8 @@ void lh_cs_behind_begin(struct lh_cs_replica *r, int error, uint64_t offset)
 
     b->error = error;
     b->damaged_at = offset;
+    /* All searches together as much as one: each damaged batch costs a window or two. */
+    b->left = 2 * r->header.chunk_size + r->logs->cs->config.bounds.search_bytes;
     look(r);
 }
 

@@ -15,6 +15,7 @@ struct lh_cs_behind {
     uint64_t next;               /* there the next batch begins */
     bool placed;                 /* ... whatever lies before it */
 
+    uint64_t left;       /* bytes that may still be read */
     uint64_t at;         /* the present read begins here in the log ... */
     uint64_t asked;      /* ... and is to bring so many bytes, */
     uint64_t front;      /* of which so many lie before what is wanted */

@@ -240,10 +240,15 @@ void lh_cs_job_refused(struct lh_cs_replica *r, const struct lh_cs_job *j, int e
 {
     bool in_memory = r->unrecorded;
 
-    if (r->state == LH_CS_REPLICA_LOST && (j->kind == LH_CS_JOB_ADOPT || j->kind == LH_CS_JOB_SEAL))
-        put_header_back(r, j);
-    if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
+    if (r->state == LH_CS_REPLICA_REMOVING)
         return;
+    if (r->state == LH_CS_REPLICA_LOST) { /* the mark of that stays */
+        if (j->kind == LH_CS_JOB_ADOPT || j->kind == LH_CS_JOB_SEAL)
+            put_header_back(r, j);
+        if (j->done == LH_DISK_SYNC)
+            lh_cs_doubt(r, error);
+        return;
+    }
     if (j->kind == LH_CS_JOB_COMPARE) { /* a read: it says nothing, and the scrub asks again */
         r->logs->users->differs(r);
         return;

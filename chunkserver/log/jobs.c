@@ -163,8 +163,7 @@ static void end(struct lh_cs_replica *r, int error)
     }
     if (failed_create)
         LH_MARK("disk-create-fails");
-    if (error != LH_OK && j->kind != LH_CS_JOB_CREATE && j->kind != LH_CS_JOB_REMOVE &&
-        j->kind != LH_CS_JOB_LOSE) {
+    if (error != LH_OK && j->kind != LH_CS_JOB_CREATE && j->kind != LH_CS_JOB_REMOVE) {
         LH_MARK("disk-job-fails");
         lh_cs_job_refused(r, j, error);
     }

@@ -161,10 +161,11 @@ bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c)
 
 /* ---- REC-9: no log is whole. */
 
-static bool has_damaged_log(const struct lh_master *m, const struct lh_m_chunk *c)
+/* `shown`: one whose server says so now. */
+static bool has_damaged_log(const struct lh_master *m, const struct lh_m_chunk *c, bool shown)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (lh_m_log_is_damaged(m, &c->members[i]))
+        if (lh_m_log_is_damaged(m, &c->members[i]) && (!shown || lh_m_is_kept(m, &c->members[i])))
             return true;
     return false;
 }
@@ -182,7 +183,7 @@ static bool has_whole_log(const struct lh_master *m, const struct lh_m_chunk *c)
 bool lh_m_roll_damaged(struct lh_master *m, struct lh_m_chunk *c)
 {
     if (!c->created || c->sealed || c->intent_to_seal || lh_m_held(m, c) || has_whole_log(m, c) ||
-        !has_damaged_log(m, c) || !lh_m_roll_possible(m, c) ||
+        !has_damaged_log(m, c, true) || !lh_m_roll_possible(m, c) ||
         LH_PLANTED("damaged-chunk-never-sealed"))
         return false;
     if (lh_m_holder(c) != NULL)
@@ -194,7 +195,7 @@ bool lh_m_roll_damaged(struct lh_master *m, struct lh_m_chunk *c)
 
 bool lh_m_roll_unsure_primary(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!has_damaged_log(m, c) || LH_PLANTED("damaged-logs-not-heard"))
+    if (!has_damaged_log(m, c, false) || LH_PLANTED("damaged-logs-not-heard"))
         return false;
     if (!lh_m_roll_possible(m, c))
         return true;
