@@ -32,11 +32,6 @@ struct acceptor {
     grpc_metadata_array metadata;
 };
 
-static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
-{
-    return d.ns == 0 ? lh_milliseconds(ms) : d;
-}
-
 uint64_t lh_rpc_now_ns(void)
 {
     struct timespec t;
@@ -302,11 +297,6 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     free(rpc);
 }
 
-static bool names_any(const struct lh_tls_files *tls)
-{
-    return tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL;
-}
-
 static int open_tls(
     struct lh_rpc *rpc, const struct lh_transport_config *config, char *why, size_t why_size)
 {
@@ -314,12 +304,12 @@ static int open_tls(
     int error = LH_OK;
 
     LH_ASSERT(config->may_answer != NULL ||
-              (!names_any(&config->tls) && !names_any(&config->foreign_tls)));
+              (!lh_tls_is_wanted(&config->tls) && !lh_tls_is_wanted(&config->foreign_tls)));
     if (config->shared_tls != NULL)
         rpc->tls = lh_tls_ref(config->shared_tls);
-    else if (names_any(&config->tls))
+    else if (lh_tls_is_wanted(&config->tls))
         error = lh_tls_open(&config->tls, use, config->log, &rpc->tls, why, why_size);
-    if (error == LH_OK && names_any(&config->foreign_tls))
+    if (error == LH_OK && lh_tls_is_wanted(&config->foreign_tls))
         error = lh_tls_open(
             &config->foreign_tls, LH_TLS_FOREIGN, config->log, &rpc->foreign_tls, why, why_size);
     return error;
@@ -334,16 +324,9 @@ int lh_rpc_create(
         return error;
     struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
     atomic_init(&rpc->references, 1);
-    rpc->config = *config;
+    rpc->config = lh_transport_defaults(config);
     rpc->config.listen = NULL;
     rpc->config.tls = rpc->config.foreign_tls = (struct lh_tls_files){0};
-    rpc->config.keepalive = or_default(config->keepalive, 2000);
-    rpc->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
-    rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
-    rpc->config.grace = or_default(config->grace, 200);
-    rpc->config.reply_timeout = or_default(config->reply_timeout, 10000);
-    rpc->config.handshake_timeout = or_default(config->handshake_timeout, 20000);
-    rpc->config.request_timeout = or_default(config->request_timeout, 30000);
     if (config->queue_calls == 0)
         rpc->config.queue_calls = QUEUE_CALLS;
     rpc->server_down_tag.done = server_down;

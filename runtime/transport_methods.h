@@ -47,6 +47,9 @@ struct lh_transport_methods {
     void (*forks)(struct lh_transport *transport, enum lh_fork where);
 };
 
+/* The config with the default of each time that is 0 and has one (transport.h). */
+struct lh_transport_config lh_transport_defaults(const struct lh_transport_config *config);
+
 /* Each is the lh_transport_link_...() of the same name. None may be NULL. */
 struct lh_transport_link_methods {
     void (*set_token)(struct lh_transport_link *link, const char *token);

@@ -170,6 +170,11 @@ static int read_files(const struct lh_tls *tls, struct lh_tls_pem **out, char *w
 
 /* ---- opening ---- */
 
+bool lh_tls_is_wanted(const struct lh_tls_files *files)
+{
+    return files->ca_file != NULL || files->cert_file != NULL || files->key_file != NULL;
+}
+
 static bool complete(const struct lh_tls_files *files, enum lh_tls_use use)
 {
     if ((files->cert_file == NULL) != (files->key_file == NULL))

@@ -23,6 +23,9 @@ struct lh_tls_files {
     const char *cert_file, *key_file;
 };
 
+/* Whether any is named. What then lacks, lh_tls_open() says. */
+bool lh_tls_is_wanted(const struct lh_tls_files *files);
+
 /* What the files are for, and so what they have to fulfil. */
 enum lh_tls_use {
     LH_TLS_CALLS,   /* of nodes of ours: all three; the CA has signed the certificate for clients */

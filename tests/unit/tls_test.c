@@ -531,14 +531,19 @@ static bool is_answered(
     char *whom = lh_server_at(name, address);
     struct lh_transport_link *link =
         lh_transport_link_open(client->transport, method, whom, lh_seconds(60));
+    pthread_mutex_lock(&client->lock);
     unsigned messages = client->messages, closed = client->closed;
+    pthread_mutex_unlock(&client->lock);
     lh_transport_link_read(link);
     send_one(link);
     WAIT_UNTIL(client, client->messages > messages || client->closed > closed);
+    pthread_mutex_lock(&client->lock);
     bool refused =
         client->messages == messages && strstr(client->text, "who answers there is") != NULL;
+    int error = client->error;
+    pthread_mutex_unlock(&client->lock);
     if (refused)
-        assert_int_equal(client->error, LH_ERR_UNAVAILABLE);
+        assert_int_equal(error, LH_ERR_UNAVAILABLE);
     end_link(link);
     free(whom);
     return !refused;

@@ -394,13 +394,12 @@ void lh_connection_tick(struct connection *c, struct lh_instant now)
         lh_connection_try_on(c, now);
     pthread_mutex_lock(&c->lock);
     bool silent = c->mux == NULL && (c->write_failed || is_undecided_for_long(c, now));
-    if (c->mux != NULL && c->state != CONNECTION_OVER)
+    bool has_mux = c->mux != NULL; /* a handshake's thread makes it, and has it looked at */
+    if (has_mux && c->state != CONNECTION_OVER)
         lh_mux_tick(c->mux, now);
     pthread_mutex_unlock(&c->lock);
-    if (silent) {
+    if (silent)
         lh_connection_end(c);
-        return;
-    }
-    if (c->mux != NULL)
+    else if (has_mux)
         settle(c);
 }

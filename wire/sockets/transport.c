@@ -11,11 +11,6 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
-{
-    return d.ns == 0 ? lh_milliseconds(ms) : d;
-}
-
 static const struct wire *const_wire_of(const struct lh_transport *transport)
 {
     return (const struct wire *)transport;
@@ -82,17 +77,12 @@ void lh_wire_unref(struct wire *wire)
     free(wire);
 }
 
-static bool has_files(const struct lh_tls_files *files)
-{
-    return files->ca_file != NULL || files->cert_file != NULL || files->key_file != NULL;
-}
-
 static int open_tls(
     struct wire *wire, const struct lh_transport_config *config, char *why, size_t why_size)
 {
     enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
 
-    if (!has_files(&config->tls))
+    if (!lh_tls_is_wanted(&config->tls))
         return LH_OK;
     LH_ASSERT(config->may_answer != NULL);
     int error = lh_tls_open(&config->tls, use, config->log, &wire->tls, why, why_size);
@@ -109,14 +99,7 @@ static int create(
     pthread_condattr_t monotonic;
     wire->base.methods = &lh_wire_transport;
     atomic_init(&wire->references, 1);
-    wire->config = *config;
-    wire->config.keepalive = or_default(config->keepalive, 2000);
-    wire->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
-    wire->config.connect_timeout = or_default(config->connect_timeout, 2000);
-    wire->config.grace = or_default(config->grace, 200);
-    wire->config.reply_timeout = or_default(config->reply_timeout, 10000);
-    wire->config.handshake_timeout = or_default(config->handshake_timeout, 20000);
-    wire->config.request_timeout = or_default(config->request_timeout, 30000);
+    wire->config = lh_transport_defaults(config);
     pthread_mutex_init(&wire->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -131,7 +114,7 @@ static int create(
         error = lh_wire_listen(wire, config->listen, why, why_size);
     /* A server answers everybody from the beginning, and what foreign servers' files are is found
      * out now. */
-    if (error == LH_OK && (config->listen != NULL || has_files(&config->foreign_tls)))
+    if (error == LH_OK && (config->listen != NULL || lh_tls_is_wanted(&config->foreign_tls)))
         error = begin_grpc(wire, why, why_size);
     if (error == LH_OK)
         error = lh_loops_start(wire, why, why_size);
